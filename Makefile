@@ -1,0 +1,55 @@
+# Two commands do all the set-up: `make serve` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup serve test lint types contracts check format lock proto benchmark clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## Make .venv with the locked dependencies
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@echo "sparkport: installing the locked dependencies into $(VENV) (once) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sparkport needs Python 3.11 or later; set PYTHON=")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+serve: setup ## Start the server with a small sample and print how to attach
+	@$(BIN)/sparkport serve --engine memory --sample
+
+test: setup ## Run all tests
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup
+	@$(BIN)/mypy
+
+contracts: setup
+	@$(BIN)/lint-imports --no-logo
+
+check: lint types contracts ## Lint, types and import contracts
+
+format: setup ## Format the code
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+benchmark: setup ## Measure the front against a bare pyarrow.flight server
+	@$(BIN)/python benchmarks/front.py
+
+lock: ## Resolve the dependencies again (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock --upgrade
+
+proto: ## Generate protocol/flight_pb2 from flight.proto (needs grpcio-tools 1.71)
+	cd src/sparkport/protocol && python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. flight.proto
+	sed -i 's/_descriptor_pool.Default()/_descriptor_pool.DescriptorPool()/' src/sparkport/protocol/flight_pb2.py
+
+clean: ## Remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,5 @@
+"""Putting the parts together: engines, front and the user's own code."""
+
+from sparkport.app.server import Server
+
+__all__ = ["Server"]

@@ -1,0 +1,95 @@
+"""A server in one object."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from sparkport.catalog.builder import CatalogBuilder
+from sparkport.catalog.registry import Catalogs
+from sparkport.catalog.tables import Catalog
+from sparkport.config import ServeConfig
+from sparkport.flight.auth import Authenticator, BearerTokens, NoAuth
+from sparkport.flight.server import GrpcServer, ServerLimits
+from sparkport.flight.site import Site
+
+_PRINCIPAL = "user"
+
+
+class Server:
+    """Serves catalogs over Arrow Flight.
+
+    >>> with Server({"demo": catalog}, port=0) as server:
+    ...     print(server.location, server.token)
+
+    A single catalog is served under the name `lakehouse`. `server.catalogs` adds
+    and drops catalogs while the server runs. With `authenticate=False` nobody
+    needs a token, which is allowed on loopback only.
+    """
+
+    def __init__(
+        self,
+        catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8815,
+        token: str | None = None,
+        authenticate: bool = True,
+        default_catalog: str = "lakehouse",
+        limits: ServerLimits | None = None,
+        grace_seconds: float = 10.0,
+    ) -> None:
+        self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
+        named = catalogs if isinstance(catalogs, Mapping) else {default_catalog: _built(catalogs)}
+        default = default_catalog if default_catalog in named else ""
+        self.catalogs = Catalogs(named, default=default)
+        self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
+        self._grpc = GrpcServer(
+            Site(self.catalogs), self._authenticator(), host, port, limits or ServerLimits()
+        )
+
+    @property
+    def location(self) -> str:
+        """Where clients find the server, such as `grpc://127.0.0.1:8815`."""
+        return self._grpc.location
+
+    def start(self) -> Self:
+        """Begin to answer and return at once."""
+        self._grpc.start()
+        return self
+
+    def stop(self) -> None:
+        """Let running calls finish, but no longer than the grace period."""
+        self._grpc.stop(self.config.grace_seconds).wait()
+
+    def wait(self) -> None:
+        """Return when the server has stopped."""
+        self._grpc.wait()
+
+    def serve(self) -> None:
+        """Start and stay until stopped from another thread or by Ctrl-C."""
+        self.start()
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _authenticator(self) -> Authenticator:
+        return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+
+
+def _built(catalog: Catalog | CatalogBuilder) -> Catalog:
+    return catalog.build() if isinstance(catalog, CatalogBuilder) else catalog

@@ -1,0 +1,75 @@
+"""The call: who asks, within which transaction, until when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from sparkport.errors import CancelledError, DeadlineExceededError
+
+ANONYMOUS = "anonymous"
+
+
+class Call:
+    """What every catalog method learns about the request it serves.
+
+    A call is made at the edge of the server and handed down explicitly. It is
+    safe to use from any thread. Long work calls `check()` between steps.
+    """
+
+    __slots__ = ("_callbacks", "_cancelled", "_lock", "deadline", "principal", "trace_id", "transaction_id")
+
+    def __init__(
+        self,
+        principal: str = ANONYMOUS,
+        *,
+        transaction_id: str | None = None,
+        timeout: float | None = None,
+        trace_id: str = "",
+    ) -> None:
+        self.principal = principal
+        self.transaction_id = transaction_id
+        self.trace_id = trace_id
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has gone away."""
+        return self._cancelled.is_set()
+
+    def remaining(self) -> float | None:
+        """Return the seconds left until the deadline, or None without one."""
+        return None if self.deadline is None else self.deadline - time.monotonic()
+
+    def check(self) -> None:
+        """Raise CancelledError or DeadlineExceededError when the call is over."""
+        if self._cancelled.is_set():
+            raise CancelledError
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise DeadlineExceededError
+
+    def cancel(self) -> None:
+        """Mark the call as cancelled and run the callbacks, once."""
+        with self._lock:
+            if self._cancelled.is_set():
+                return
+            self._cancelled.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Run `callback` when the call is cancelled, at once if it already is."""
+        with self._lock:
+            if not self._cancelled.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def wait_cancelled(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a cancellation and say whether it came."""
+        return self._cancelled.wait(seconds)

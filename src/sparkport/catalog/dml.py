@@ -1,0 +1,118 @@
+"""Changing rows: INSERT, UPDATE, DELETE.
+
+There are two ways to be writable. A simple table takes a whole statement in one
+call (`InsertableTable` and its siblings). A table that implements
+`StatementTable` gets the batches one by one, can answer RETURNING for each as it
+comes, and makes everything visible at once in `commit`. The server uses the
+second way where it is offered.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class DMLResult:
+    """The outcome of a statement; `returning_data` only if it was asked for."""
+
+    affected_rows: int
+    returning_data: pa.RecordBatchReader | None = None
+
+
+@runtime_checkable
+class InsertableTable(Table, Protocol):
+    """A table that takes new rows."""
+
+    @abstractmethod
+    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
+        """Add rows, all or none.
+
+        `rows` has the table's columns (without the row id). Raises
+        SchemaMismatchError, ConstraintViolationError.
+        """
+        raise NotImplementedError
+
+
+@runtime_checkable
+class UpdatableTable(Table, Protocol):
+    """A table whose rows can be replaced by row id."""
+
+    @abstractmethod
+    def update(
+        self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
+    ) -> DMLResult:
+        """Set the columns of `rows` in the rows named by position, all or none.
+
+        Raises RowNotFoundError, SchemaMismatchError, ConstraintViolationError.
+        """
+        raise NotImplementedError
+
+
+@runtime_checkable
+class DeletableTable(Table, Protocol):
+    """A table whose rows can be removed by row id."""
+
+    @abstractmethod
+    def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
+        """Remove rows, all or none; ids that do not exist are ignored."""
+        raise NotImplementedError
+
+
+class Statement(Protocol):
+    """One running INSERT, UPDATE or DELETE. Nothing is visible before `commit`.
+
+    Used by one thread. After `commit` or `abort` it is over; `abort` may be called
+    at any time, also twice.
+    """
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take one batch and return, if asked to, its rows as they will be stored.
+
+        INSERT batches have the table's columns; UPDATE batches the columns to set
+        and last the row id; DELETE batches only the row id. The answer has all
+        columns of the table with the row id last, one row for each row changed.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def commit(self) -> int:
+        """Make the statement visible and return how many rows it changed."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class StatementTable(Table, Protocol):
+    """A table that takes statements batch by batch.
+
+    `columns` are the names that the batches of an UPDATE will set. A statement
+    sees the table as it was when it began; others keep reading and writing.
+    """
+
+    @abstractmethod
+    def begin_insert(self, call: Call, *, returning: bool) -> Statement:
+        """Start an INSERT."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
+        """Start an UPDATE. Raises NotFoundError for an unknown column."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def begin_delete(self, call: Call, *, returning: bool) -> Statement:
+        """Start a DELETE."""
+        raise NotImplementedError

@@ -1,0 +1,84 @@
+"""Finding things by name: these raise where the contracts return None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn, Protocol, TypeVar
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.scan import SchemaRequest, TimePoint
+from sparkport.catalog.tables import Catalog, DynamicSchemaTable, Schema, Table, VersionedTable
+from sparkport.errors import InvalidRequestError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class TablePath:
+    """The address of a table; `catalog` is the name the client attached."""
+
+    catalog: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def find_schema(call: Call, catalog: Catalog, name: str) -> Schema:
+    """Return the schema, whatever the letter case of `name`."""
+    found = catalog.schema(call, name)
+    if found is not None:
+        return found
+    schemas = catalog.schemas(call)
+    return _same_but_for_case(name, schemas) or _missing("schema", name, schemas)
+
+
+def find_table(call: Call, schema: Schema, name: str) -> Table:
+    """Return the table, whatever the letter case of `name`."""
+    found = schema.table(call, name)
+    if found is not None:
+        return found
+    tables = schema.tables(call)
+    return _same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+
+
+def find_column(arrow_schema: pa.Schema, name: str) -> int:
+    """Return the index of a column, whatever the letter case of `name`."""
+    index = arrow_schema.get_field_index(name)
+    if index >= 0:
+        return int(index)
+    for index, known in enumerate(arrow_schema.names):
+        if known.lower() == name.lower():
+            return index
+    raise NotFoundError("column", name, arrow_schema.names)
+
+
+def current_arrow_schema(call: Call, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
+    """Return the columns of a table as of a time point, however the table knows them."""
+    if isinstance(table, VersionedTable):
+        return table.snapshot(call, time_point).arrow_schema
+    if isinstance(table, DynamicSchemaTable):
+        return table.schema_for_request(call, SchemaRequest(time_point=time_point))
+    if time_point is not None:
+        raise InvalidRequestError(f"table '{table.name}' has no history to travel in")
+    if table.arrow_schema is None:
+        raise TypeError(f"table {table.name!r} has no schema but is not a DynamicSchemaTable")
+    return table.arrow_schema
+
+
+def _same_but_for_case(name: str, things: Iterable[N]) -> N | None:
+    return next((thing for thing in things if thing.name.lower() == name.lower()), None)
+
+
+def _missing(kind: str, name: str, things: Iterable[_Named]) -> NoReturn:
+    raise NotFoundError(kind, name, [thing.name for thing in things])

@@ -1,0 +1,77 @@
+"""What a scan asks for: columns, filter, limit, point in time."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.catalog.predicates import Expression
+
+
+class TimeUnit(enum.StrEnum):
+    """How a point in time is given."""
+
+    TIMESTAMP = "timestamp"
+    VERSION = "version"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class TimePoint:
+    """A point in the history of a table.
+
+    The value's form depends on the unit: `2024-01-15T10:30:00Z` (timestamp),
+    `42` (version) or a table's own opaque snapshot id.
+    """
+
+    unit: TimeUnit
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSlice:
+    """One of `count` disjoint parts that together are the whole scan."""
+
+    index: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What to read. Every option may be ignored except time point, limit and slice.
+
+    A filter is a hint: rows it excludes may be left out, but need not be; the
+    client applies it again. Columns not asked for may be left out or delivered.
+    """
+
+    columns: tuple[str, ...] | None = None
+    filter: Expression | None = None
+    limit: int | None = None
+    batch_size: int | None = None
+    time_point: TimePoint | None = None
+    slice: ScanSlice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """What a dynamic schema may depend on."""
+
+    parameters: tuple[Any, ...] | None = None
+    time_point: TimePoint | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One fixed state of a table.
+
+    `time_point` names it for good: a scan with it reads exactly this state,
+    whatever is written meanwhile.
+    """
+
+    time_point: TimePoint
+    arrow_schema: pa.Schema
+    row_count: int | None = None

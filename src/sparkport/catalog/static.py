@@ -1,0 +1,99 @@
+"""Catalogs that are put together once and only read from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.tables import CatalogVersion, Schema, Table
+
+ScanFunction = Callable[[Call, ScanOptions], pa.RecordBatchReader]
+
+
+@dataclass(frozen=True, slots=True)
+class StaticTable:
+    """A table of fixed columns whose rows come from a function."""
+
+    name: str
+    arrow_schema: pa.Schema
+    scan_function: ScanFunction
+    comment: str = ""
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Return what the function gives."""
+        return self.scan_function(call, options)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticSchema:
+    """A fixed set of tables."""
+
+    name: str
+    by_name: dict[str, Table]
+    comment: str = ""
+
+    def tables(self, call: Call) -> Sequence[Table]:
+        """Return all tables in the order they were added."""
+        call.check()
+        return list(self.by_name.values())
+
+    def table(self, call: Call, name: str) -> Table | None:
+        """Return the table of that name, or None."""
+        call.check()
+        return self.by_name.get(name)
+
+    def scalar_functions(self, call: Call) -> Sequence[ScalarFunction]:
+        """Return nothing: a static schema has tables only."""
+        call.check()
+        return []
+
+    def table_functions(self, call: Call) -> Sequence[TableFunction]:
+        """Return nothing: a static schema has tables only."""
+        call.check()
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class StaticCatalog:
+    """A fixed set of schemas."""
+
+    by_name: dict[str, StaticSchema]
+
+    def schemas(self, call: Call) -> Sequence[Schema]:
+        """Return all schemas in the order they were added."""
+        call.check()
+        return list(self.by_name.values())
+
+    def schema(self, call: Call, name: str) -> Schema | None:
+        """Return the schema of that name, or None."""
+        call.check()
+        return self.by_name.get(name)
+
+    def catalog_version(self, call: Call) -> CatalogVersion:
+        """Return the one version there will ever be."""
+        call.check()
+        return CatalogVersion(1, is_fixed=True)
+
+
+def table_scan(table: pa.Table) -> ScanFunction:
+    """Return a scan function over rows that are in memory."""
+
+    def scan(call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        selected = table if options.columns is None else table.select(list(options.columns))
+        if options.limit is not None:
+            selected = selected.slice(0, options.limit)
+        batches = selected.to_batches(max_chunksize=options.batch_size)
+        return pa.RecordBatchReader.from_batches(selected.schema, _checked(call, batches))
+
+    return scan
+
+
+def _checked(call: Call, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        call.check()
+        yield batch

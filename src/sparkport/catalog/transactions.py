@@ -1,0 +1,62 @@
+"""Transactions across calls."""
+
+from __future__ import annotations
+
+import enum
+from abc import abstractmethod
+from typing import Protocol, runtime_checkable
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.tables import Catalog
+
+
+class TransactionState(enum.StrEnum):
+    """Where a transaction stands."""
+
+    ACTIVE = "active"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@runtime_checkable
+class TransactionManager(Protocol):
+    """Begins and ends transactions. Optional: servers work without one."""
+
+    @abstractmethod
+    def begin_transaction(self, call: Call) -> str:
+        """Start a transaction and return its id, unique for ever."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def commit_transaction(self, call: Call, transaction_id: str) -> None:
+        """End a transaction and keep its writes; doing it twice is fine.
+
+        Raises NotFoundError for an unknown id, TransactionNotActiveError for an
+        aborted one, ConflictError when another transaction came first.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def rollback_transaction(self, call: Call, transaction_id: str) -> None:
+        """End a transaction and drop its writes; doing it twice is fine.
+
+        Raises NotFoundError for an unknown id, TransactionNotActiveError for a
+        committed one.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
+        """Return the state, or None for an unknown id. Changes nothing."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class TransactionalCatalog(Catalog, Protocol):
+    """A catalog with transactions."""
+
+    @property
+    @abstractmethod
+    def transactions(self) -> TransactionManager:
+        """The manager of this catalog's transactions."""
+        raise NotImplementedError

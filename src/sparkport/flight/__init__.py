@@ -1,0 +1,1 @@
+"""The front: Arrow Flight over gRPC."""

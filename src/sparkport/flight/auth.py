@@ -1,0 +1,78 @@
+"""Who is calling."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from sparkport.catalog.call import ANONYMOUS
+from sparkport.errors import UnauthenticatedError
+
+
+class Authenticator(Protocol):
+    """Turns the `authorization` header into a principal."""
+
+    @abstractmethod
+    def authenticate(self, authorization: str | None) -> str:
+        """Return the principal. Raises UnauthenticatedError."""
+        raise NotImplementedError
+
+
+class NoAuth(Authenticator):
+    """Lets everyone in; only for a server that listens on loopback."""
+
+    def authenticate(self, authorization: str | None) -> str:
+        """Return the same principal for every caller."""
+        del authorization
+        return ANONYMOUS
+
+
+class BearerTokens(Authenticator):
+    """Knows a set of tokens, each with the principal it stands for.
+
+    A token may also come as the password of HTTP Basic, which is how Flight
+    clients with a user name log in.
+    """
+
+    def __init__(self, principals: Mapping[str, str]) -> None:
+        if not all(principals):
+            raise ValueError("a token must not be empty")
+        self._principals = {text.encode(): principal for text, principal in principals.items()}
+
+    def authenticate(self, authorization: str | None) -> str:
+        """Return the principal of the token."""
+        given = token(authorization or "")
+        principal = None
+        # Every token is compared, in constant time each, so that timing tells nothing.
+        for known, owner in self._principals.items():
+            if hmac.compare_digest(known, given):
+                principal = owner
+        if principal is None:
+            raise UnauthenticatedError(_HOW_TO if not given else "the token is not valid. " + _HOW_TO)
+        return principal
+
+
+_HOW_TO = (
+    "A token is needed. In DuckDB the scans use a secret whose SCOPE is the server's location:"
+    " CREATE SECRET (TYPE airport, auth_token '...', SCOPE 'grpc://host:port')"
+)
+
+
+def token(authorization: str) -> bytes:
+    """Return the token of a Bearer header, or the password of a Basic one; empty without."""
+    scheme, _, credentials = authorization.strip().partition(" ")
+    credentials = credentials.strip()
+    if scheme.lower() == "bearer":
+        return credentials.encode()
+    if scheme.lower() == "basic":
+        try:
+            # Some Flight clients leave the padding out.
+            decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            return b""
+        return decoded.partition(b":")[2]
+    return b""

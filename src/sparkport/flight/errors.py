@@ -1,0 +1,85 @@
+"""Errors on their way out: one table from error class to gRPC status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+import structlog
+
+from sparkport import errors
+from sparkport.protocol import msgpack
+
+_log = structlog.get_logger("sparkport")
+
+# The first class that fits wins, so the special stand before the general.
+STATUS: dict[type[errors.SparkportError], grpc.StatusCode] = {
+    errors.InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFoundError: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExistsError: grpc.StatusCode.ALREADY_EXISTS,
+    errors.PreconditionError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.NotImplementedByServerError: grpc.StatusCode.UNIMPLEMENTED,
+    errors.UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
+    errors.PermissionDeniedError: grpc.StatusCode.PERMISSION_DENIED,
+    errors.ConflictError: grpc.StatusCode.ABORTED,
+    errors.LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.CancelledError: grpc.StatusCode.CANCELLED,
+    errors.DeadlineExceededError: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
+}
+
+# DuckDB raises these as its own exception classes.
+_DUCKDB_EXCEPTIONS: dict[type[errors.SparkportError], str] = {
+    errors.ConstraintViolationError: "ConstraintException",
+    errors.PermissionDeniedError: "PermissionException",
+}
+
+_LONGEST_MESSAGE = 1500  # clients drop longer ones: all response headers share 16 KiB
+_ARROW_INVALID = "4"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A gRPC status with its trailers."""
+
+    code: grpc.StatusCode
+    message: str
+    trailers: tuple[tuple[str, str | bytes], ...] = ()
+
+
+def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) -> Outcome:
+    """Translate any exception; what nobody foresaw is logged and shown only as a trace id.
+
+    For the Airport client the trailers say "invalid" in Arrow's terms beside the
+    exact gRPC code: without them it sleeps three seconds on half of the codes.
+    `typed` adds DuckDB's exception class, which it understands on streams only.
+    """
+    if isinstance(error, errors.SparkportError):
+        code = _code(error)
+        message = _shortened(str(error))
+    else:
+        code = grpc.StatusCode.INTERNAL
+        message = f"Internal error, trace id {trace_id}"
+        _log.error("unexpected error", trace_id=trace_id, exc_info=error)
+    if not airport:
+        return Outcome(code, message)
+    trailers: list[tuple[str, str | bytes]] = [
+        ("x-arrow-status", _ARROW_INVALID),
+        ("x-arrow-status-message-bin", message.encode()),
+    ]
+    exception = next((name for kind, name in _DUCKDB_EXCEPTIONS.items() if isinstance(error, kind)), None)
+    if typed and exception:
+        details = msgpack.encode({"exception_type": exception, "message": message})
+        trailers.append(("grpc-status-details-bin", details))
+    return Outcome(code, message, tuple(trailers))
+
+
+def _code(error: errors.SparkportError) -> grpc.StatusCode:
+    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def _shortened(message: str) -> str:
+    data = message.encode()
+    if len(data) <= _LONGEST_MESSAGE:
+        return message
+    return data[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."

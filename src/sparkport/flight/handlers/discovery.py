@@ -1,0 +1,114 @@
+"""Finding out what there is."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+import structlog
+
+from sparkport.catalog.ddl import TaggedSchema
+from sparkport.catalog.lookup import TablePath
+from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
+from sparkport.flight.request import Request
+from sparkport.flight.site import Site
+from sparkport.flight.tables import airport_info, row_count, shown_schema
+from sparkport.protocol import descriptor, flights, listing
+from sparkport.protocol.descriptor import TableAddress
+from sparkport.protocol.requests import CatalogRequest
+from sparkport.protocol.schemas import UnpresentableError
+
+_log = structlog.get_logger("sparkport")
+
+_DEFAULT_SCHEMA = "default"
+
+
+def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
+    """Return the encoded listing of a catalog, from the cache while its version stands."""
+    catalog = site.catalog(wanted.catalog)
+    if not isinstance(catalog, VersionedCatalog):
+        return _listing(request, catalog, wanted.catalog, CatalogVersion(1))
+    version = catalog.catalog_version(request.call)
+    # The object itself is part of the key: a dropped and re-added name is another catalog.
+    key = (wanted.catalog, catalog, version, request.call.principal)
+    return site.listings.get(key, lambda: _listing(request, catalog, wanted.catalog, version))
+
+
+def catalog_version(site: Site, request: Request, wanted: CatalogRequest) -> CatalogVersion:
+    """Return the version of a catalog."""
+    catalog = site.catalog(wanted.catalog)
+    if isinstance(catalog, VersionedCatalog):
+        return catalog.catalog_version(request.call)
+    return CatalogVersion(1)
+
+
+def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[bytes]:
+    """Yield the FlightInfo of every table that headers and criteria allow."""
+    only_catalog = request.headers.optional("airport-list-flights-filter-catalog")
+    only_schema = request.headers.optional("airport-list-flights-filter-schema")
+    pattern = criteria.decode(errors="replace").strip().lower()
+    if only_catalog is not None:
+        catalogs = [(only_catalog, site.catalog(only_catalog))]
+    else:
+        catalogs = site.catalogs.items()
+    for name, catalog in catalogs:
+        for schema in catalog.schemas(request.call):
+            if only_schema is not None and schema.name != only_schema:
+                continue
+            for table in schema.tables(request.call):
+                request.call.check()
+                if _matches(pattern, name, schema.name, table.name):
+                    yield from _flight(request, table, name, schema.name)
+
+
+def _listing(request: Request, catalog: Catalog, name: str, version: CatalogVersion) -> bytes:
+    schemas = list(catalog.schemas(request.call))
+    default = next((schema for schema in schemas if schema.name.lower() == _DEFAULT_SCHEMA), None)
+    if default is None and len(schemas) == 1:
+        default = schemas[0]
+    return listing.encode([_schema(request, schema, name, default) for schema in schemas], version)
+
+
+def _schema(request: Request, schema: Schema, catalog: str, default: Schema | None) -> listing.SchemaListing:
+    tables: list[bytes] = []
+    for table in schema.tables(request.call):
+        request.call.check()
+        try:
+            tables.append(airport_info(request, table, catalog, schema.name))
+        except UnpresentableError as error:
+            # One bad entry would make the whole schema unreadable for DuckDB.
+            _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
+    tags = schema.tags if isinstance(schema, TaggedSchema) else {}
+    return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)
+
+
+def _flight(request: Request, table: Table, catalog: str, schema: str) -> Iterator[bytes]:
+    try:
+        if request.is_airport:
+            yield airport_info(request, table, catalog, schema)
+            return
+    except UnpresentableError as error:
+        _log.warning("table left out", table=f"{schema}.{table.name}", reason=str(error))
+        return
+    path = TablePath(catalog, schema, table.name)
+    yield flights.encode_info(
+        shown_schema(request, table),
+        descriptor.encode(TableAddress(path)),
+        metadata=flights.app_metadata(path, table.comment),
+        total_records=row_count(request, table, None),
+    )
+
+
+def _matches(pattern: str, catalog: str, schema: str, table: str) -> bool:
+    """Say whether a criteria text names the table, its schema or its catalog; * is a wildcard."""
+    if not pattern or pattern == "null":  # DuckDB sends a missing criteria as this text
+        return True
+    names = (
+        catalog,
+        schema,
+        f"{catalog}.{schema}",
+        f"{schema}.{table}",
+        f"{catalog}.{schema}.{table}",
+        table,
+    )
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names)

@@ -1,0 +1,136 @@
+"""INSERT, UPDATE and DELETE from DuckDB, over DoExchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from sparkport.catalog import buffered
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
+from sparkport.catalog.tables import Table
+from sparkport.errors import (
+    InvalidRequestError,
+    NotImplementedByServerError,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+)
+from sparkport.flight.request import Request
+from sparkport.flight.site import Site
+from sparkport.flight.streams import Shaper
+from sparkport.flight.tables import pinned
+from sparkport.protocol import descriptor, msgpack
+from sparkport.protocol.descriptor import TableAddress
+from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
+
+# A cancelled stream can look like a finished one for a moment: the end of the
+# input and the cancellation reach the server as two events.
+_CANCEL_GRACE_SECONDS = 0.002
+
+
+def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+    """Run one statement: schema at once, then rows in lockstep, then the count.
+
+    The client opens the exchange before it scans the table, so nothing is locked
+    until the input has ended.
+    """
+    first = next(frames, None)
+    if first is None or first.descriptor is None:
+        raise InvalidRequestError("an exchange starts with a flight descriptor")
+    address = descriptor.decode(first.descriptor, site.default_catalog(request))
+    if not isinstance(address, TableAddress):
+        raise InvalidRequestError("the descriptor does not name a table")
+    operation = request.headers.get("airport-operation")
+    returning = request.headers.get("return-chunks") == "1"
+    table = site.table(request, address.path)
+    _, columns = pinned(request, table, address, None)
+    incoming = Decoder(_with_first(first, frames), site.stream_limits)
+    statement, reply = _begin(request, table, operation, incoming.arrow_schema, columns, returning=returning)
+    try:
+        encoder = Encoder(reply)
+        shaper = Shaper(reply)
+        yield encoder.schema()
+        for batch, _ in incoming:
+            answer = statement.write(batch)
+            if returning:
+                yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
+        request.call.wait_cancelled(_CANCEL_GRACE_SECONDS)
+        request.call.check()
+        total = statement.commit()
+    except BaseException:
+        statement.abort()
+        raise
+    yield encode_metadata(msgpack.encode({"total_changed": total}))
+
+
+def _begin(
+    request: Request,
+    table: Table,
+    operation: str,
+    incoming: pa.Schema,
+    columns: pa.Schema,
+    *,
+    returning: bool,
+) -> tuple[Statement, pa.Schema]:
+    """Start the statement and return it with the schema of the answer."""
+    visible = without_rowid(columns)
+    match operation:
+        case "insert":
+            if len(incoming) != len(visible):
+                raise SchemaMismatchError(
+                    f"column mismatch: table has {len(visible)} columns, input has {len(incoming)}"
+                )
+            return buffered.begin_insert(request.call, table, returning=returning), columns
+        case "update":
+            _need_rowid(table, columns, "UPDATE")
+            names = _set_columns(incoming, visible)
+            statement = buffered.begin_update(request.call, table, names, returning=returning)
+            return statement, _update_reply(names, visible)
+        case "delete":
+            _need_rowid(table, columns, "DELETE")
+            return buffered.begin_delete(request.call, table, returning=returning), columns
+        case "scalar_function" | "table_function_in_out":
+            raise NotImplementedByServerError("this server has no functions")
+        case _:
+            raise InvalidRequestError(
+                f"header airport-operation must be insert, update or delete, not '{operation}'"
+            )
+
+
+def _need_rowid(table: Table, columns: pa.Schema, operation: str) -> None:
+    if rowid_name(columns) is None:
+        raise UnsupportedOperationError("table", table.name, f"{operation} (no rowid)")
+
+
+def _set_columns(incoming: pa.Schema, visible: pa.Schema) -> tuple[str, ...]:
+    """Return the table's names of the columns an UPDATE sends before the row id."""
+    if not len(incoming) or incoming.names[-1].lower() != ROWID:
+        raise SchemaMismatchError("the last column of an UPDATE is the row id, named 'rowid'")
+    return tuple(visible.names[find_column(visible, name)] for name in incoming.names[:-1])
+
+
+def _update_reply(names: tuple[str, ...], visible: pa.Schema) -> pa.Schema:
+    """Return all columns in the order in which they came, in the table's types, row id last.
+
+    The client reads the answer by the position of what it sent.
+    """
+    rest = [name for name in visible.names if name not in names]
+    return pa.schema([*(visible.field(name) for name in (*names, *rest)), rowid_field()])
+
+
+def _renamed_rowid(answer: pa.RecordBatch | None, reply: pa.Schema) -> pa.RecordBatch:
+    """Return the rows with the row id under the name it has in the reply."""
+    if answer is None:
+        nothing = [pa.nulls(0, field.type) for field in reply]
+        return pa.RecordBatch.from_arrays(nothing, schema=reply)
+    own, other = rowid_name(answer.schema), rowid_name(reply)
+    if own is None or other is None or own == other:
+        return answer
+    return answer.rename_columns([other if name == own else name for name in answer.schema.names])
+
+
+def _with_first(first: FlightData, rest: Iterator[FlightData]) -> Iterator[FlightData]:
+    yield first
+    yield from rest

@@ -1,0 +1,188 @@
+"""Reading tables: describe, plan, deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from msgspec import structs
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
+from sparkport.catalog.rowid import rowid_name, without_rowid
+from sparkport.catalog.scan import ScanOptions, TimePoint
+from sparkport.catalog.tables import SplittableTable, StatisticsTable, Table
+from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
+from sparkport.flight.request import Request
+from sparkport.flight.site import Site
+from sparkport.flight.streams import encoded
+from sparkport.flight.tables import pinned, row_count, shown_schema
+from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
+from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.descriptor import DatabasesAddress, TableAddress
+from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
+from sparkport.protocol.ticket import Ticket
+
+_ROWID = (1 << 64) - 1
+_DATABASES_SCHEMA = pa.schema([("name", pa.string()), ("description", pa.string())])
+
+
+def flight_info(site: Site, request: Request, wanted: FlightInfoRequest) -> bytes:
+    """Describe a table, perhaps at a point in time, with the descriptor that was sent.
+
+    No statistics are offered: the client would ask for them without the time.
+    """
+    address = _table_address(site, request, wanted.descriptor)
+    table = site.table(request, address.path)
+    schema = TablePath(address.path.catalog, address.path.schema, table.name)
+    return flights.encode_info(
+        schemas.dress(shown_schema(request, table, wanted.time_point), None, statistics=False),
+        wanted.descriptor,
+        metadata=flights.app_metadata(schema, table.comment),
+        total_records=row_count(request, table, wanted.time_point),
+    )
+
+
+def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
+    """Plan a scan: pin the state, keep columns and filter, cut it into parts."""
+    address = descriptor.decode(wanted.descriptor, site.default_catalog(request))
+    if isinstance(address, DatabasesAddress):
+        return flights.encode_endpoints(_seal(site, request, [Ticket(None)]))
+    predicates.decode(wanted.filters)
+    table = site.table(request, address.path)
+    pin, columns = pinned(request, table, address, wanted.time_point)
+    names = _column_names(columns, wanted.column_ids)
+    ticket = _ticket(request, address, pin, names, wanted.filters)
+    return flights.encode_endpoints(_seal(site, request, _slices(request.call, table, ticket)))
+
+
+def column_statistics(site: Site, request: Request, wanted: StatisticsRequest) -> bytes:
+    """Return exact statistics of a column, for the state that the transaction reads."""
+    address = _table_address(site, request, wanted.descriptor)
+    table = site.table(request, address.path)
+    if not isinstance(table, StatisticsTable):
+        raise UnsupportedOperationError("table", table.name, "column statistics")
+    pinned(request, table, address, None)
+    columns = shown_schema(request, table)
+    field = columns.field(find_column(columns, wanted.column))
+    return statistics.encode(table.column_statistics(request.call, field.name), field)
+
+
+def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
+    """Answer GetFlightInfo: describe a table and plan a scan of all of it."""
+    address = descriptor.decode(data, site.default_catalog(request))
+    if isinstance(address, DatabasesAddress):
+        parts = _seal(site, request, [Ticket(None)])
+        return flights.encode_info(_DATABASES_SCHEMA, data, endpoints=parts)
+    table = site.table(request, address.path)
+    pin, columns = pinned(request, table, address, None)
+    ticket = _ticket(request, address, pin)
+    path = replace(address.path, catalog=address.path.catalog or site.catalogs.default, table=table.name)
+    return flights.encode_info(
+        schemas.dress(columns, None, statistics=False),
+        data,
+        metadata=flights.app_metadata(path, table.comment),
+        endpoints=_seal(site, request, _slices(request.call, table, ticket)),
+        total_records=row_count(request, table, pin),
+    )
+
+
+def get_schema(site: Site, request: Request, data: bytes) -> bytes:
+    """Answer GetSchema."""
+    address = descriptor.decode(data, site.default_catalog(request))
+    if isinstance(address, DatabasesAddress):
+        return schemas.encode(_DATABASES_SCHEMA)
+    return schemas.encode(shown_schema(request, site.table(request, address.path)))
+
+
+def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
+    """Deliver the rows of a ticket."""
+    ticket = site.sealer.open(sealed, request.call.principal)
+    if ticket.path is None:
+        yield from encoded(_DATABASES_SCHEMA, [_databases(site)])
+        return
+    call = request.call
+    table = site.table(request, ticket.path)
+    arrow_schema = current_arrow_schema(call, table, ticket.time_point)
+    options = ScanOptions(
+        columns=ticket.columns,
+        filter=predicates.decode(ticket.filters),
+        time_point=ticket.time_point,
+        slice=ticket.slice,
+    )
+    shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
+    reader = table.scan(call, options)
+    try:
+        yield from encoded(_with_unread_nullable(shown, ticket.columns), _checked(call, reader))
+    finally:
+        reader.close()
+
+
+def _table_address(site: Site, request: Request, data: bytes) -> TableAddress:
+    address = descriptor.decode(data, site.default_catalog(request))
+    if not isinstance(address, TableAddress):
+        raise InvalidRequestError("the descriptor does not name a table")
+    return address
+
+
+def _column_names(columns: pa.Schema, ids: tuple[int, ...]) -> tuple[str, ...]:
+    visible = without_rowid(columns).names
+    rowid = rowid_name(columns)
+    names: dict[str, None] = {}
+    for index in ids:
+        if index == _ROWID and rowid is not None:
+            names[rowid] = None
+        elif 0 <= index < len(visible):
+            names[visible[index]] = None
+        else:
+            raise NotFoundError("column id", str(index))
+    return tuple(names)
+
+
+def _ticket(
+    request: Request,
+    address: TableAddress,
+    pin: TimePoint | None,
+    columns: tuple[str, ...] | None = None,
+    filters: bytes = b"",
+) -> Ticket:
+    unit, value = (pin.unit, pin.value) if pin else (None, "")
+    return Ticket(address.path, columns, filters, unit, value, presented=request.is_airport)
+
+
+def _slices(call: Call, table: Table, ticket: Ticket) -> list[Ticket]:
+    if not isinstance(table, SplittableTable):
+        return [ticket]
+    options = ScanOptions(ticket.columns, time_point=ticket.time_point)
+    count = max(1, table.slice_count(call, options))
+    return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
+
+
+def _seal(site: Site, request: Request, tickets: list[Ticket]) -> list[pb.FlightEndpoint]:
+    principal = request.call.principal
+    return [
+        flights.endpoint(site.sealer.seal(ticket, principal), site.endpoint_location) for ticket in tickets
+    ]
+
+
+def _with_unread_nullable(arrow_schema: pa.Schema, columns: tuple[str, ...] | None) -> pa.Schema:
+    """Return the stream's schema: columns that were not asked for are sent as nulls."""
+    if columns is None:
+        return arrow_schema
+    for index, field in enumerate(arrow_schema):
+        if field.name not in columns and not field.nullable:
+            arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
+    return arrow_schema
+
+
+def _checked(call: Call, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        call.check()
+        yield batch
+
+
+def _databases(site: Site) -> pa.RecordBatch:
+    names = [name for name, _ in site.catalogs.items()]
+    columns = [pa.array(names, pa.string()), pa.nulls(len(names), pa.string())]
+    return pa.record_batch(columns, schema=_DATABASES_SCHEMA)

@@ -1,0 +1,69 @@
+"""A request at the edge: the call and what its headers say."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkport.catalog.call import Call
+
+
+class Headers:
+    """Request headers by lower-case name; of repeated ones the last counts."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, metadata: Iterable[tuple[str, str | bytes]]) -> None:
+        self._values = {key: value for key, value in metadata if isinstance(value, str)}
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return a header, or the default."""
+        return self._values.get(name, default)
+
+    def optional(self, name: str) -> str | None:
+        """Return a header, or None."""
+        return self._values.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a handler knows of the request beside its decoded body."""
+
+    call: Call
+    headers: Headers
+
+    @property
+    def is_airport(self) -> bool:
+        """Whether DuckDB's Airport extension is calling."""
+        return self.headers.optional("airport-user-agent") is not None
+
+
+class RpcContext(Protocol):
+    """The part of a gRPC context that is needed here."""
+
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the deadline."""
+        raise NotImplementedError
+
+
+def make_request(headers: Headers, principal: str, context: RpcContext) -> Request:
+    """Return the request of an authenticated caller."""
+    transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
+    call = Call(
+        principal,
+        transaction_id=transaction or None,
+        timeout=context.time_remaining(),
+        trace_id=trace_id(headers),
+    )
+    return Request(call, headers)
+
+
+def trace_id(headers: Headers) -> str:
+    """Return the client's trace id if it is a UUID, else a new one."""
+    given = headers.get("airport-trace-id")
+    try:
+        return str(uuid.UUID(given))
+    except ValueError:
+        return str(uuid.uuid4())

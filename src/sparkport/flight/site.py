@@ -1,0 +1,38 @@
+"""What all handlers share: the catalogs, the ticket seal, the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkport.catalog.lookup import TablePath, find_schema, find_table
+from sparkport.catalog.registry import Catalogs
+from sparkport.catalog.tables import Catalog, Table
+from sparkport.flight.listings import ListingCache
+from sparkport.flight.request import Request
+from sparkport.protocol import flights
+from sparkport.protocol.flight_data import Limits
+from sparkport.protocol.ticket import Sealer
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The parts of a server that handlers use."""
+
+    catalogs: Catalogs
+    sealer: Sealer = field(default_factory=Sealer)
+    listings: ListingCache = field(default_factory=ListingCache)
+    stream_limits: Limits = field(default_factory=Limits)
+    endpoint_location: str = flights.REUSE_CONNECTION
+
+    def default_catalog(self, request: Request) -> str:
+        """Return the catalog of a request that names none."""
+        return request.headers.get("airport-catalog") or self.catalogs.default
+
+    def catalog(self, name: str) -> Catalog:
+        """Return a catalog. Raises NotFoundError."""
+        return self.catalogs.get(name)
+
+    def table(self, request: Request, path: TablePath) -> Table:
+        """Return a table. Raises NotFoundError."""
+        schema = find_schema(request.call, self.catalogs.get(path.catalog), path.schema)
+        return find_table(request.call, schema, path.table)

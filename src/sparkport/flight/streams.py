@@ -1,0 +1,85 @@
+"""Batches on their way to the client: in the shape it expects, and of a good size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from sparkport.catalog.conform import batch_of, conform_column
+from sparkport.protocol.flight_data import Encoder
+
+_SMALL_BYTES = 1 << 20
+_LARGE_BYTES = 4 << 20
+
+
+class Shaper:
+    """Brings batches to one schema: by name, unread columns as nulls.
+
+    The Airport client reads by position and never looks at the stream's schema,
+    so every advertised column has to be there with exactly its type.
+    """
+
+    def __init__(self, arrow_schema: pa.Schema) -> None:
+        # A column that was not read is all null, which a NOT NULL field would forbid.
+        self.arrow_schema = arrow_schema
+        self._nulls: dict[pa.DataType, pa.Array] = {}
+
+    def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with exactly the columns of the schema."""
+        if batch.schema.equals(self.arrow_schema):
+            return batch
+        columns = [self._column(batch, field) for field in self.arrow_schema]
+        return batch_of(columns, self.arrow_schema, batch.num_rows)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        index = batch.schema.get_field_index(field.name)
+        if index >= 0:
+            return conform_column(batch.column(index), field)
+        nulls = self._nulls.get(field.type)
+        if nulls is None or len(nulls) < batch.num_rows:
+            nulls = self._nulls[field.type] = pa.nulls(batch.num_rows, field.type)
+        return nulls.slice(0, batch.num_rows)
+
+
+def resized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of about one to four MiB."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        size = batch.nbytes
+        if waiting and waiting_bytes + size > _LARGE_BYTES:
+            yield _joined(waiting)
+            waiting, waiting_bytes = [], 0
+        if size >= _SMALL_BYTES and not waiting:
+            yield from _cut(batch, size)
+            continue
+        waiting.append(batch)
+        waiting_bytes += size
+        if waiting_bytes >= _SMALL_BYTES:
+            yield from _cut(_joined(waiting), waiting_bytes)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def encoded(arrow_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """Yield a DoGet stream: the schema first, then the batches."""
+    encoder = Encoder(arrow_schema)
+    yield encoder.schema()
+    shaper = Shaper(arrow_schema)
+    for batch in resized(shaper.shape(batch) for batch in batches):
+        yield from encoder.batch(batch)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    pieces = min(-(-size // _LARGE_BYTES), batch.num_rows)
+    rows = -(-batch.num_rows // pieces)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,70 @@
+"""A table as clients are shown it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import TablePath, current_arrow_schema
+from sparkport.catalog.scan import TimePoint
+from sparkport.catalog.tables import ConstrainedTable, StatisticsTable, Table, VersionedTable
+from sparkport.errors import PreconditionError
+from sparkport.flight.request import Request
+from sparkport.protocol import descriptor, flights, schemas
+from sparkport.protocol.descriptor import TableAddress
+
+
+def shown_schema(request: Request, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
+    """Return the columns as this client should see them."""
+    arrow_schema = current_arrow_schema(request.call, table, time_point)
+    return schemas.present(arrow_schema) if request.is_airport else arrow_schema
+
+
+def airport_info(request: Request, table: Table, catalog: str, schema: str) -> bytes:
+    """Return the FlightInfo that the Airport client keeps as its entry of a table.
+
+    Its descriptor tells later on which columns the client believes in.
+    """
+    columns = schemas.present(current_arrow_schema(request.call, table))
+    path = TablePath(catalog, schema, table.name)
+    constraints = table.constraints if isinstance(table, ConstrainedTable) else None
+    dressed = schemas.dress(columns, constraints, statistics=isinstance(table, StatisticsTable))
+    address = descriptor.encode(TableAddress(path, schemas.layout_tag(columns)))
+    return flights.encode_info(
+        dressed, address, metadata=flights.app_metadata(path, table.comment), total_records=None
+    )
+
+
+def row_count(request: Request, table: Table, time_point: TimePoint | None) -> int | None:
+    """Return the number of rows if the table knows it without reading."""
+    if isinstance(table, VersionedTable):
+        return table.snapshot(request.call, time_point).row_count
+    return None
+
+
+def pinned(
+    request: Request, table: Table, address: TableAddress, time_point: TimePoint | None
+) -> tuple[TimePoint | None, pa.Schema]:
+    """Return the state to work on and its columns, making sure that the client knows them.
+
+    A client that has cached other columns would misread the stream. Within a
+    transaction the newest state is tried too: the transaction's own ALTER carries
+    no id, so its snapshot may be older than the columns the client knows.
+    """
+    calls = [request.call]
+    if request.call.transaction_id is not None:
+        calls.append(Call(request.call.principal))
+    for call in calls:
+        pin = time_point
+        if isinstance(table, VersionedTable):
+            snapshot = table.snapshot(call, time_point)
+            pin, arrow_schema = snapshot.time_point, snapshot.arrow_schema
+        else:
+            arrow_schema = current_arrow_schema(call, table, time_point)
+        columns = schemas.present(arrow_schema) if request.is_airport else arrow_schema
+        if address.layout is None or time_point is not None or schemas.layout_tag(columns) == address.layout:
+            return pin, columns
+    raise PreconditionError(
+        f"the columns of table '{address.path}' have changed since it was attached;"
+        " DETACH and ATTACH the database again to see them"
+    )

@@ -1,0 +1,204 @@
+"""Schemas and the catalog of the in-memory engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import (
+    CreateSchemaOptions,
+    CreateTableOptions,
+    DropSchemaOptions,
+    DropTableOptions,
+    DynamicCatalog,
+    DynamicSchema,
+    OnConflict,
+)
+from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.rowid import is_rowid
+from sparkport.catalog.tables import CatalogVersion, Schema, Table
+from sparkport.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotFoundError,
+    SchemaNotEmptyError,
+)
+from sparkport.memory.constraints import declared
+from sparkport.memory.table import MemoryTable
+from sparkport.memory.transactions import MemoryTransactions
+from sparkport.memory.versions import Commits
+
+
+class MemoryCatalog(DynamicCatalog):
+    """A catalog that lives in memory: the reference for how tables behave.
+
+    Everything is gone when the process ends.
+    """
+
+    def __init__(self, *, transaction_idle_seconds: float = 3600.0) -> None:
+        self.commits = Commits()
+        self.transactions = MemoryTransactions(self.commits, idle_seconds=transaction_idle_seconds)
+        self._version = 1
+        # Replaced as a whole under the commit lock, so that readers need none.
+        self._schemas: Mapping[str, MemorySchema] = {}
+
+    def schemas(self, call: Call) -> Sequence[Schema]:
+        """Return all schemas."""
+        call.check()
+        return list(self._schemas.values())
+
+    def schema(self, call: Call, name: str) -> Schema | None:
+        """Return the schema of that name, in any letter case, or None."""
+        call.check()
+        return self._schemas.get(name.lower())
+
+    def catalog_version(self, call: Call) -> CatalogVersion:
+        """Return a number that rises with every DDL statement."""
+        call.check()
+        return CatalogVersion(self._version)
+
+    def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> MemorySchema:
+        """Make an empty schema."""
+        _check_name("schema", name)
+        with self.commits.lock:
+            call.check()
+            if name.lower() in self._schemas:
+                raise AlreadyExistsError("schema", name)
+            schema = MemorySchema(name, self, options)
+            self._schemas = {**self._schemas, name.lower(): schema}
+            self.changed()
+        return schema
+
+    def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
+        """Drop a schema, with its tables only if told to."""
+        with self.commits.lock:
+            call.check()
+            schema = self._schemas.get(name.lower())
+            if schema is None:
+                if options.ignore_not_found:
+                    return 0
+                raise NotFoundError("schema", name, [known.name for known in self._schemas.values()])
+            tables = len(schema.tables(call))
+            if tables and not options.cascade:
+                raise SchemaNotEmptyError(schema.name, tables)
+            self._schemas = {key: kept for key, kept in self._schemas.items() if kept is not schema}
+            self.changed()
+            return tables
+
+    def changed(self) -> None:
+        """Count a change of the listing."""
+        self._version += 1
+
+
+class MemorySchema(DynamicSchema):
+    """A schema that lives in memory."""
+
+    def __init__(self, name: str, catalog: MemoryCatalog, options: CreateSchemaOptions) -> None:
+        self._name = name
+        self._catalog = catalog
+        self._comment = options.comment
+        self._tags = MappingProxyType(dict(options.tags))
+        self._tables: Mapping[str, MemoryTable] = {}
+
+    @property
+    def name(self) -> str:
+        """The schema's name."""
+        return self._name
+
+    @property
+    def comment(self) -> str:
+        """The schema's documentation."""
+        return self._comment
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Key-value pairs shown to clients."""
+        return self._tags
+
+    def tables(self, call: Call) -> Sequence[Table]:
+        """Return all tables."""
+        call.check()
+        return list(self._tables.values())
+
+    def table(self, call: Call, name: str) -> Table | None:
+        """Return the table of that name, in any letter case, or None."""
+        call.check()
+        return self._tables.get(name.lower())
+
+    def scalar_functions(self, call: Call) -> Sequence[ScalarFunction]:
+        """Return nothing: this engine stores tables."""
+        call.check()
+        return []
+
+    def table_functions(self, call: Call) -> Sequence[TableFunction]:
+        """Return nothing: this engine stores tables."""
+        call.check()
+        return []
+
+    def create_table(
+        self, call: Call, name: str, arrow_schema: pa.Schema, options: CreateTableOptions
+    ) -> MemoryTable:
+        """Make an empty table."""
+        _check_name("table", name)
+        _check_columns(arrow_schema)
+        with self._catalog.commits.lock:
+            call.check()
+            existing = self._tables.get(name.lower())
+            if existing is not None and options.on_conflict is OnConflict.IGNORE:
+                return existing
+            if existing is not None and options.on_conflict is OnConflict.ERROR:
+                raise AlreadyExistsError("table", f"{self._name}.{name}")
+            catalog = self._catalog
+            state = declared(call, arrow_schema, options)
+            table = MemoryTable(name, state, self, catalog.commits, catalog.transactions, options.comment)
+            self._tables = {**self._tables, name.lower(): table}
+            catalog.changed()
+        return table
+
+    def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
+        """Drop a table."""
+        with self._catalog.commits.lock:
+            call.check()
+            if name.lower() not in self._tables:
+                if options.ignore_not_found:
+                    return
+                known = [table.name for table in self._tables.values()]
+                raise NotFoundError("table", f"{self._name}.{name}", known)
+            self._tables = {key: table for key, table in self._tables.items() if key != name.lower()}
+            self._catalog.changed()
+
+    def renamed(self, table: MemoryTable, new_name: str) -> None:
+        """Register a table under a new name; the caller holds the commit lock."""
+        _check_name("table", new_name)
+        other = self._tables.get(new_name.lower())
+        if other is not None and other is not table:
+            raise AlreadyExistsError("table", f"{self._name}.{new_name}")
+        table.name = new_name
+        self._tables = {known.name.lower(): known for known in self._tables.values()}
+        self._catalog.changed()
+
+    def changed(self) -> None:
+        """Note that a table of this schema was altered."""
+        self._catalog.changed()
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name:
+        raise InvalidRequestError(f"a {kind} needs a name")
+
+
+def _check_columns(arrow_schema: pa.Schema) -> None:
+    if not len(arrow_schema):
+        raise InvalidRequestError("a table needs at least one column")
+    seen: set[str] = set()
+    for field in arrow_schema:
+        if not field.name:
+            raise InvalidRequestError("a column needs a name")
+        if field.name.lower() in seen:
+            raise InvalidRequestError(f"column '{field.name}' is given twice")
+        if is_rowid(field):
+            raise InvalidRequestError("the row id column is made by the server")
+        seen.add(field.name.lower())

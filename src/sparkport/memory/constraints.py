@@ -1,0 +1,197 @@
+"""Constraints of a table: checking rows, and reading what CREATE TABLE declares."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkport import expressions
+from sparkport.catalog.call import Call
+from sparkport.catalog.conform import flat_type
+from sparkport.catalog.ddl import CreateTableOptions
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.tables import TableConstraints
+from sparkport.errors import ConstraintViolationError, InvalidRequestError, NotFoundError
+from sparkport.memory.versions import TableState
+
+_EXAMPLE_LENGTH = 60
+
+
+def declared(call: Call, arrow_schema: pa.Schema, options: CreateTableOptions) -> TableState:
+    """Return the empty table that CREATE TABLE describes.
+
+    Raises InvalidRequestError for an index out of range, an unknown key column or
+    a CHECK expression that cannot be evaluated.
+    """
+    for index in options.not_null_constraints:
+        arrow_schema = with_nullable(arrow_schema, _checked_index(arrow_schema, index), nullable=False)
+    checks = list(options.check_constraints)
+    primary_key = options.primary_key
+    unique: list[tuple[str, ...]] = [*options.unique_keys]
+    unique += [(arrow_schema.names[_checked_index(arrow_schema, i)],) for i in options.unique_constraints]
+    for text in options.table_constraints:
+        parsed = expressions.parse_constraint(text, arrow_schema)
+        match parsed.kind:
+            case "CHECK":
+                checks.append(parsed.expression)
+            case "UNIQUE":
+                unique.append(parsed.columns)
+            case _:
+                primary_key = parsed.columns
+    for expression in checks:
+        validate_check(call, expression, arrow_schema)
+    key = _column_names(arrow_schema, primary_key)
+    for name in key:
+        arrow_schema = with_nullable(arrow_schema, find_column(arrow_schema, name), nullable=False)
+    keys = dict.fromkeys(_column_names(arrow_schema, names) for names in unique)
+    return TableState(arrow_schema, TableConstraints(tuple(checks), key, tuple(keys)))
+
+
+def with_nullable(arrow_schema: pa.Schema, index: int, *, nullable: bool) -> pa.Schema:
+    """Return the schema with one column's nullability set."""
+    return arrow_schema.set(index, arrow_schema.field(index).with_nullable(nullable))
+
+
+def validate_check(call: Call, expression: str, arrow_schema: pa.Schema) -> None:
+    """Raise InvalidRequestError unless the CHECK expression can be evaluated."""
+    names = expressions.referenced_columns(expression)
+    unknown = names - {name.lower() for name in arrow_schema.names}
+    if unknown:
+        raise InvalidRequestError(f"CHECK ({expression}) refers to unknown column '{min(unknown)}'")
+    expressions.evaluate(call, expression, arrow_schema.empty_table())
+
+
+def check_not_null(table: str, rows: pa.Table | pa.RecordBatch, arrow_schema: pa.Schema) -> None:
+    """Raise ConstraintViolationError for a null in a column that has none."""
+    for field in arrow_schema:
+        if not field.nullable and field.name in rows.schema.names and rows.column(field.name).null_count:
+            raise ConstraintViolationError("NOT NULL", table, column=field.name)
+
+
+def check_expressions(call: Call, table: str, rows: pa.Table, constraints: TableConstraints) -> None:
+    """Raise ConstraintViolationError for a row for which a CHECK is false."""
+    for expression in constraints.checks:
+        verdicts = _as_bool(expressions.evaluate(call, expression, rows))
+        failing = pc.index(pc.fill_null(verdicts, fill_value=True), value=False).as_py()
+        if failing >= 0:
+            raise ConstraintViolationError(
+                f"CHECK ({expression})", table, example=_example(rows.slice(failing, 1), rows.column_names)
+            )
+
+
+def check_keys(table: str, state: TableState) -> None:
+    """Raise ConstraintViolationError if a PRIMARY KEY or UNIQUE key occurs twice."""
+    constraints = state.constraints
+    keys = [("UNIQUE", key) for key in constraints.unique_keys]
+    if constraints.primary_key:
+        keys.append(("PRIMARY KEY", constraints.primary_key))
+    for kind, names in keys:
+        rows = _storage(state.rows.table(state.arrow_schema).select(list(names))).drop_null()
+        duplicate = _first_duplicate(rows)
+        if duplicate is not None:
+            raise ConstraintViolationError(
+                kind, table, column=", ".join(names), example=_example(duplicate, names)
+            )
+
+
+def constraints_on(constraints: TableConstraints, column: str) -> list[str]:
+    """Return the names of the constraints in which a column takes part."""
+    found = [f"CHECK ({text})" for text in constraints.checks if _reads(text, column)]
+    found += [f"UNIQUE ({', '.join(key)})" for key in constraints.unique_keys if _among(column, key)]
+    if _among(column, constraints.primary_key):
+        found.append("PRIMARY KEY")
+    return found
+
+
+def without_column(constraints: TableConstraints, column: str) -> TableConstraints:
+    """Return the constraints in which a column takes no part."""
+    return TableConstraints(
+        tuple(text for text in constraints.checks if not _reads(text, column)),
+        () if _among(column, constraints.primary_key) else constraints.primary_key,
+        tuple(key for key in constraints.unique_keys if not _among(column, key)),
+    )
+
+
+def with_renamed_column(constraints: TableConstraints, old: str, new: str) -> TableConstraints:
+    """Return the constraints speaking of the new name."""
+
+    def renamed(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(new if name.lower() == old.lower() else name for name in names)
+
+    return replace(
+        constraints,
+        checks=tuple(
+            expressions.rename_column(text, old, new) if _reads(text, old) else text
+            for text in constraints.checks
+        ),
+        primary_key=renamed(constraints.primary_key),
+        unique_keys=tuple(renamed(key) for key in constraints.unique_keys),
+    )
+
+
+def _reads(expression: str, column: str) -> bool:
+    return column.lower() in expressions.referenced_columns(expression)
+
+
+def _among(column: str, names: Iterable[str]) -> bool:
+    return column.lower() in (name.lower() for name in names)
+
+
+def _column_names(arrow_schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...]:
+    try:
+        return tuple(str(arrow_schema.names[find_column(arrow_schema, name)]) for name in names)
+    except NotFoundError as error:
+        raise InvalidRequestError(f"a key refers to unknown column '{error.name}'") from error
+
+
+def _checked_index(arrow_schema: pa.Schema, index: int) -> int:
+    if not 0 <= index < len(arrow_schema):
+        raise InvalidRequestError(
+            f"constraint refers to column index {index}, but there are {len(arrow_schema)} columns"
+        )
+    return index
+
+
+def _as_bool(verdicts: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = [chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk for chunk in verdicts.chunks]
+    if not chunks:
+        return pa.chunked_array([], pa.bool_())
+    try:
+        return pa.chunked_array([chunk.cast(pa.bool_()) for chunk in chunks])
+    except pa.ArrowException as error:
+        raise InvalidRequestError("a CHECK expression must be true or false") from error
+
+
+def _storage(rows: pa.Table) -> pa.Table:
+    """Return the columns with extension types and encodings taken off."""
+    for index, field in enumerate(rows.schema):
+        column = rows.column(index)
+        if isinstance(field.type, pa.BaseExtensionType):
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
+        elif flat_type(field.type) != field.type:
+            column = column.cast(flat_type(field.type))
+        rows = rows.set_column(index, field.name, column)
+    return rows
+
+
+def _first_duplicate(rows: pa.Table) -> pa.Table | None:
+    names = rows.column_names
+    try:
+        counts = rows.group_by(names).aggregate([([], "count_all")])
+    except pa.ArrowNotImplementedError:
+        # Nested keys cannot be grouped by Arrow.
+        seen = collections.Counter(repr(row) for row in rows.to_pylist())
+        repeated = [i for i, row in enumerate(rows.to_pylist()) if seen[repr(row)] > 1]
+        return rows.slice(repeated[0], 1) if repeated else None
+    twice = counts.filter(pc.greater(counts["count_all"], 1))
+    return twice.slice(0, 1).select(names) if len(twice) else None
+
+
+def _example(row: pa.Table, names: Iterable[str]) -> str:
+    values = row.to_pylist()[0]
+    text = ", ".join(f"{name}={values[name]!r}" for name in names)
+    return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 3] + "..."

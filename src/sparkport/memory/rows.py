@@ -1,0 +1,163 @@
+"""The rows of one state of a table: immutable, shared between states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkport.catalog.conform import batch_of
+
+RowIds = npt.NDArray[np.int64]
+
+# Neighbouring segments are merged while they are small, so that many little
+# inserts do not make many little batches; each row is copied O(log n) times.
+_MERGE_ROWS = 65_536
+_MERGE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some rows, with ascending row ids."""
+
+    batch: pa.RecordBatch
+    row_ids: RowIds
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All rows of a table, in order of their row ids."""
+
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(len(segment.row_ids) for segment in self.segments)
+
+    @property
+    def row_ids(self) -> RowIds:
+        """All row ids."""
+        return np.concatenate([_NO_IDS, *(segment.row_ids for segment in self.segments)])
+
+    def table(self, arrow_schema: pa.Schema) -> pa.Table:
+        """Return the rows as one Arrow table (without copying)."""
+        return pa.Table.from_batches([segment.batch for segment in self.segments], arrow_schema)
+
+    def append(self, batch: pa.RecordBatch, row_ids: RowIds) -> Rows:
+        """Return the rows with more at the end; the new ids are the highest."""
+        if not len(row_ids):
+            return self
+        segments = [*self.segments, Segment(batch, row_ids)]
+        while len(segments) > 1 and _small(segments[-2]) and _alike(segments[-2], segments[-1]):
+            last = segments.pop()
+            segments[-1] = _merge(segments[-1], last)
+        return Rows(tuple(segments))
+
+    def delete(self, row_ids: RowIds) -> tuple[Rows, int]:
+        """Return the rows without those named, and how many there were."""
+        kept: list[Segment] = []
+        removed = 0
+        for segment in self.segments:
+            keep = ~np.isin(segment.row_ids, row_ids)
+            if keep.all():
+                kept.append(segment)
+                continue
+            removed += int((~keep).sum())
+            if keep.any():
+                positions = np.flatnonzero(keep)
+                kept.append(Segment(take_batch(segment.batch, positions), segment.row_ids[positions]))
+        return Rows(tuple(kept)), removed
+
+    def replace(self, row_ids: RowIds, changes: pa.RecordBatch) -> Rows:
+        """Return the rows with the columns of `changes` set where the ids match.
+
+        `row_ids` are distinct; ids that do not exist change nothing.
+        """
+        order = np.argsort(row_ids)
+        wanted = row_ids[order]
+        return Rows(tuple(_replaced(segment, wanted, order, changes) for segment in self.segments))
+
+    def missing(self, row_ids: RowIds) -> RowIds:
+        """Return those of the ids that no row has."""
+        return row_ids[~np.isin(row_ids, self.row_ids)]
+
+    def lookup(self, row_ids: RowIds, arrow_schema: pa.Schema) -> tuple[pa.RecordBatch, RowIds]:
+        """Return the rows named, in the order named, and the ids that exist."""
+        known = self.row_ids
+        positions = np.searchsorted(known, row_ids)
+        positions[positions == len(known)] = 0
+        found = known[positions] == row_ids if len(known) else np.zeros(len(row_ids), bool)
+        picked = positions[found]
+        columns = [take(column, picked) for column in self.table(arrow_schema).columns]
+        return batch_of(columns, arrow_schema, len(picked)), row_ids[found]
+
+    def map(self, transform: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Rows:
+        """Return the rows with each batch transformed, ids unchanged."""
+        return Rows(tuple(Segment(transform(part.batch), part.row_ids) for part in self.segments))
+
+    def slice(self, start: int, stop: int) -> Iterator[Segment]:
+        """Yield the rows from position `start` to before `stop`, without copying."""
+        offset = 0
+        for segment in self.segments:
+            low, high = max(start - offset, 0), min(stop - offset, len(segment.row_ids))
+            if low < high:
+                yield Segment(segment.batch.slice(low, high - low), segment.row_ids[low:high])
+            offset += len(segment.row_ids)
+
+
+def take(column: pa.Array | pa.ChunkedArray, positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the values at the positions, for every Arrow type."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.nulls(0, whole.type)
+    try:
+        return whole.take(pa.array(positions))
+    except pa.ArrowNotImplementedError:
+        # Views and run-end encoding have no take kernel, but can be sliced and joined.
+        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1) if len(positions) else []
+        slices = [whole.slice(int(run[0]), len(run)) for run in runs]
+        return pa.concat_arrays(slices) if slices else whole.slice(0, 0)
+
+
+def take_batch(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Return the rows at the positions."""
+    columns = [take(column, positions) for column in batch.columns]
+    return batch_of(columns, batch.schema, len(positions))
+
+
+_NO_IDS: RowIds = np.empty(0, np.int64)
+
+
+def _small(segment: Segment) -> bool:
+    return len(segment.row_ids) < _MERGE_ROWS and segment.batch.nbytes < _MERGE_BYTES
+
+
+def _alike(one: Segment, other: Segment) -> bool:
+    return len(one.row_ids) <= 2 * len(other.row_ids)
+
+
+def _merge(one: Segment, other: Segment) -> Segment:
+    return Segment(pa.concat_batches([one.batch, other.batch]), np.concatenate([one.row_ids, other.row_ids]))
+
+
+def _replaced(
+    segment: Segment, wanted: RowIds, order: npt.NDArray[np.intp], changes: pa.RecordBatch
+) -> Segment:
+    positions = np.searchsorted(wanted, segment.row_ids)
+    positions[positions == len(wanted)] = 0
+    hit = wanted[positions] == segment.row_ids if len(wanted) else np.zeros(len(segment.row_ids), bool)
+    if not hit.any():
+        return segment
+    count = len(segment.row_ids)
+    # Old values first, new values behind them: one take picks the right one for each row.
+    source = np.where(hit, count + order[positions], np.arange(count))
+    batch = segment.batch
+    for name in changes.schema.names:
+        index = batch.schema.get_field_index(name)
+        both = pa.concat_arrays([batch.column(index), changes.column(name)])
+        batch = batch.set_column(index, batch.schema.field(index), take(both, source))
+    return Segment(batch, segment.row_ids)

@@ -1,0 +1,252 @@
+"""INSERT, UPDATE and DELETE on a table in memory: staged, then committed at once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.conform import batch_of, conform_batch, conform_column
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import with_rowid
+from sparkport.errors import (
+    ConflictError,
+    InvalidRequestError,
+    RowNotFoundError,
+    SchemaMismatchError,
+)
+from sparkport.memory import constraints as checks
+from sparkport.memory.rows import RowIds, take_batch
+from sparkport.memory.versions import History, TableState, Version
+
+_SEGMENT_ROWS = 1_000_000
+_SEGMENT_BYTES = 64 * 1024 * 1024
+
+
+class Target(Protocol):
+    """What a statement needs of its table."""
+
+    @property
+    def name(self) -> str:
+        """The table's name, for messages."""
+        raise NotImplementedError
+
+    @property
+    def history(self) -> History:
+        """The table's versions."""
+        raise NotImplementedError
+
+    def reserve_ids(self, count: int) -> RowIds:
+        """Return row ids that were never handed out before."""
+        raise NotImplementedError
+
+    def commit(self, call: Call, change: Callable[[Version], tuple[TableState, RowIds]]) -> Version:
+        """Add the version that `change` makes of the newest one, under the commit lock."""
+        raise NotImplementedError
+
+
+class MemoryStatement(Statement):
+    """Stages batches; the table changes only in `commit`."""
+
+    def __init__(self, call: Call, target: Target, base: Version, *, returning: bool) -> None:
+        self._call = call
+        self._target = target
+        self._base = base
+        self._returning = returning
+        self._batches: list[pa.RecordBatch] = []
+        self._ids: list[RowIds] = []
+        self._over = False
+
+    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Stage a batch and answer with its rows if that was asked for."""
+        self._check_open()
+        return self._stage(batch)
+
+    def commit(self) -> int:
+        """Apply everything staged as one version."""
+        self._check_open()
+        self._over = True
+        ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
+        changed = 0
+
+        def change(newest: Version) -> tuple[TableState, RowIds]:
+            nonlocal changed
+            if not len(ids):
+                return newest.state, ids  # a statement without rows counts as one all the same
+            state, touched, changed = self._apply(newest, ids)
+            return state, touched
+
+        self._target.commit(self._call, change)
+        return changed
+
+    def abort(self) -> None:
+        """Forget the staged batches."""
+        self._over = True
+        self._batches.clear()
+        self._ids.clear()
+
+    @abstractmethod
+    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        raise NotImplementedError
+
+    @abstractmethod
+    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        """Return the new state, the ids of rows changed or removed, and the count."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise InvalidRequestError("the statement is over")
+        self._call.check()
+
+    @property
+    def _arrow_schema(self) -> pa.Schema:
+        return self._base.state.arrow_schema
+
+    def _check_same_columns(self, newest: Version) -> None:
+        if not newest.state.arrow_schema.equals(self._arrow_schema, check_metadata=False):
+            raise ConflictError(self._target.name, "its columns were altered meanwhile")
+
+    def _check_untouched(self, newest: Version, ids: RowIds) -> None:
+        """First committer wins: refuse rows that changed since the transaction's snapshot."""
+        if self._call.transaction_id is None or newest.number == self._base.number:
+            return
+        for version in self._target.history.since(self._base):
+            if np.isin(version.touched, ids).any():
+                raise ConflictError(self._target.name, "another transaction changed the same rows")
+
+
+class InsertStatement(MemoryStatement):
+    """Appends rows under fresh ids."""
+
+    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        rows = conform_batch(batch, self._arrow_schema)
+        checks.check_not_null(self._target.name, rows, self._arrow_schema)
+        ids = self._target.reserve_ids(rows.num_rows)
+        self._batches.append(rows)
+        self._ids.append(ids)
+        return with_row_ids(rows, ids) if self._returning else None
+
+    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        self._check_same_columns(newest)
+        state = newest.state
+        fresh = pa.Table.from_batches(self._batches)
+        checks.check_expressions(self._call, self._target.name, fresh, state.constraints)
+        rows = state.rows
+        start = 0
+        for batch in _grouped(self._batches):
+            batch = batch_of(batch.columns, state.arrow_schema, batch.num_rows)  # noqa: PLW2901
+            rows = rows.append(batch, ids[start : start + batch.num_rows])
+            start += batch.num_rows
+        changed = replace(state, rows=rows)
+        checks.check_keys(self._target.name, changed)
+        return changed, np.empty(0, np.int64), len(ids)
+
+
+class UpdateStatement(MemoryStatement):
+    """Sets some columns of the rows named by id."""
+
+    def __init__(
+        self, call: Call, target: Target, base: Version, columns: tuple[str, ...], *, returning: bool
+    ) -> None:
+        super().__init__(call, target, base, returning=returning)
+        if not columns:
+            raise InvalidRequestError("an UPDATE sets at least one column")
+        schema = base.state.arrow_schema
+        self._fields = [schema.field(find_column(schema, name)) for name in columns]
+        if len({field.name for field in self._fields}) != len(self._fields):
+            raise InvalidRequestError("an UPDATE sets a column twice")
+
+    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_columns != len(self._fields) + 1:
+            raise SchemaMismatchError(
+                f"UPDATE sets {len(self._fields)} columns by row id, input has {batch.num_columns}"
+            )
+        ids = _row_ids(batch.column(batch.num_columns - 1))
+        columns = [conform_column(batch.column(i), field) for i, field in enumerate(self._fields)]
+        changes = pa.RecordBatch.from_arrays(columns, schema=pa.schema(self._fields))
+        checks.check_not_null(self._target.name, changes, self._arrow_schema)
+        missing = self._base.state.rows.missing(ids)
+        if len(missing):
+            raise RowNotFoundError(int(missing[0]))
+        self._batches.append(changes)
+        self._ids.append(ids)
+        if not self._returning:
+            return None
+        stored, _ = self._base.state.rows.lookup(ids, self._arrow_schema)
+        for name, column in zip(changes.schema.names, columns, strict=True):
+            index = stored.schema.get_field_index(name)
+            stored = stored.set_column(index, stored.schema.field(index), column)
+        return with_row_ids(stored, ids)
+
+    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        self._check_same_columns(newest)
+        self._check_untouched(newest, ids)
+        state = newest.state
+        missing = state.rows.missing(ids)
+        if len(missing):
+            raise RowNotFoundError(int(missing[0]))
+        # The last value for a row wins, as it would one batch at a time.
+        distinct, from_end = np.unique(ids[::-1], return_index=True)
+        changes = take_batch(pa.concat_batches(self._batches), len(ids) - 1 - from_end)
+        changed = replace(state, rows=state.rows.replace(distinct, changes))
+        if state.constraints.checks:
+            rows, _ = changed.rows.lookup(distinct, state.arrow_schema)
+            table = pa.Table.from_batches([rows])
+            checks.check_expressions(self._call, self._target.name, table, state.constraints)
+        checks.check_keys(self._target.name, changed)
+        return changed, distinct, len(distinct)
+
+
+class DeleteStatement(MemoryStatement):
+    """Removes the rows named by id; ids without a row are ignored."""
+
+    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_columns != 1:
+            raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
+        ids = _row_ids(batch.column(0))
+        self._ids.append(ids)
+        if not self._returning:
+            return None
+        return with_row_ids(*self._base.state.rows.lookup(ids, self._arrow_schema))
+
+    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        self._check_untouched(newest, ids)
+        rows, removed = newest.state.rows.delete(ids)
+        return replace(newest.state, rows=rows), np.unique(ids), removed
+
+
+def with_row_ids(batch: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
+    """Return the batch with the row id as its last column."""
+    columns = [*batch.columns, pa.array(ids, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, schema=with_rowid(batch.schema))
+
+
+def _row_ids(column: pa.Array) -> RowIds:
+    if column.null_count:
+        raise InvalidRequestError("a row id must not be NULL")
+    try:
+        ids: RowIds = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(f"the row id must be an integer, not {column.type}") from error
+    return ids
+
+
+def _grouped(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Join the many small batches of a stream into few large ones."""
+    groups: list[list[pa.RecordBatch]] = [[]]
+    rows = size = 0
+    for batch in batches:
+        if groups[-1] and (rows + batch.num_rows > _SEGMENT_ROWS or size + batch.nbytes > _SEGMENT_BYTES):
+            groups.append([])
+            rows = size = 0
+        groups[-1].append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    return [pa.concat_batches(group) for group in groups if group]

@@ -1,0 +1,247 @@
+"""A table in memory."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
+from sparkport.catalog.dml import DMLResult, Statement
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import ROWID, with_rowid
+from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
+from sparkport.catalog.tables import ColumnStatistics, TableConstraints
+from sparkport.errors import NotFoundError
+from sparkport.memory import statistics
+from sparkport.memory.alter import altered
+from sparkport.memory.predicates import filter_batch
+from sparkport.memory.rows import RowIds, Segment
+from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
+from sparkport.memory.transactions import MemoryTransactions
+from sparkport.memory.versions import Commits, History, TableState, Version
+
+_SLICE_ROWS = 1_000_000
+_MOST_SLICES = 8
+_BATCH_ROWS = 65_536
+
+
+class Owner(Protocol):
+    """What a table needs of the schema it is in."""
+
+    def renamed(self, table: MemoryTable, new_name: str) -> None:
+        """Register a new name. Raises AlreadyExistsError."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """Note that the listing has changed."""
+        raise NotImplementedError
+
+
+class MemoryTable(DynamicTable):
+    """Versions of rows in memory, with everything a table can do.
+
+    Reading takes no lock: versions are immutable. Writing stages first and takes
+    the catalog's commit lock only to publish.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        state: TableState,
+        owner: Owner,
+        commits: Commits,
+        transactions: MemoryTransactions,
+        comment: str = "",
+    ) -> None:
+        self._name = name
+        self._comment = comment
+        self._owner = owner
+        self._commits = commits
+        self._transactions = transactions
+        self._next_id = 0
+        self.table_id = secrets.token_hex(8)
+        self.history = History(commits, state)
+        self._statistics = functools.lru_cache(maxsize=256)(self._compute_statistics)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def comment(self) -> str:
+        """The table's documentation."""
+        return self._comment
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the newest version, with the row id last."""
+        return with_rowid(self.history.newest.state.arrow_schema)
+
+    @property
+    def constraints(self) -> TableConstraints:
+        """The constraints of the newest version."""
+        return self.history.newest.state.constraints
+
+    def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
+        """Fix the version that the call reads."""
+        version = self._version(call, time_point)
+        pin = TimePoint(TimeUnit.SNAPSHOT, f"{self.table_id}:{version.number}")
+        return Snapshot(pin, with_rowid(version.state.arrow_schema), version.state.rows.count)
+
+    def slice_count(self, call: Call, options: ScanOptions) -> int:
+        """Cut large tables so that a client can read on several threads."""
+        rows = self._version(call, options.time_point).state.rows.count
+        return max(1, min(_MOST_SLICES, rows // _SLICE_ROWS))
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Read one version: projected, filtered, cut to slice and limit."""
+        state = self._version(call, options.time_point).state
+        full = with_rowid(state.arrow_schema)
+        names = full.names if options.columns is None else list(options.columns)
+        projected = pa.schema([full.field(find_column(full, name)) for name in names])
+        batches = _batches(call, state, options)
+        return pa.RecordBatchReader.from_batches(
+            projected, (batch.select(projected.names) for batch in _limited(batches, options.limit))
+        )
+
+    def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
+        """Return exact statistics of the version that the call reads."""
+        version = self._version(call, None)
+        index = find_column(version.state.arrow_schema, column)
+        return self._statistics(version.number, index)
+
+    def alter(self, call: Call, change: TableChange) -> None:
+        """Apply one change as one version."""
+        with self._commits.lock:
+            call.check()
+            newest = self.history.newest
+            if isinstance(change, RenameTable):
+                self._owner.renamed(self, change.new_name)
+                self.history.add(newest.state)
+                return
+            state = altered(call, self._name, newest.state, change)
+            if state is not newest.state:
+                self.history.add(state)
+                self._owner.changed()
+
+    def begin_insert(self, call: Call, *, returning: bool) -> Statement:
+        """Start an INSERT."""
+        return InsertStatement(call, self, self._writable(call), returning=returning)
+
+    def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
+        """Start an UPDATE."""
+        return UpdateStatement(call, self, self._writable(call), columns, returning=returning)
+
+    def begin_delete(self, call: Call, *, returning: bool) -> Statement:
+        """Start a DELETE."""
+        return DeleteStatement(call, self, self._writable(call), returning=returning)
+
+    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
+        """Add rows, all or none."""
+        return _run(self.begin_insert(call, returning=returning), rows)
+
+    def update(
+        self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
+    ) -> DMLResult:
+        """Set the columns of `rows` in the rows named by position."""
+        table = rows.read_all().append_column(ROWID, row_ids)
+        statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
+        return _run(statement, table.to_reader())
+
+    def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
+        """Remove rows, all or none."""
+        reader = pa.table({ROWID: row_ids}).to_reader()
+        return _run(self.begin_delete(call, returning=returning), reader)
+
+    def reserve_ids(self, count: int) -> RowIds:
+        """Return row ids that were never handed out before."""
+        with self._commits.lock:
+            first = self._next_id
+            self._next_id += count
+        return np.arange(first, first + count, dtype=np.int64)
+
+    def commit(self, call: Call, change: Callable[[Version], tuple[TableState, RowIds]]) -> Version:
+        """Publish what `change` makes of the newest version, and let the transaction see it."""
+        with self._commits.lock:
+            state, touched = change(self.history.newest)
+            call.check()
+            version = self.history.add(state, touched)
+            self._transactions.wrote(call, self.table_id, version)
+            return version
+
+    def _version(self, call: Call, time_point: TimePoint | None) -> Version:
+        if time_point is not None:
+            return self.history.at(time_point, self.table_id)
+        return self._transactions.version(call, self.table_id, self.history)
+
+    def _writable(self, call: Call) -> Version:
+        """Return the version a statement starts from, with the newest columns."""
+        version = self._version(call, None)
+        newest = self.history.newest
+        if version.state.arrow_schema.equals(newest.state.arrow_schema):
+            return version
+        # The transaction's own ALTER carries no id: go on from the altered table.
+        return newest
+
+    def _compute_statistics(self, number: int, index: int) -> ColumnStatistics:
+        state = self.history.numbered(number).state
+        return statistics.column_statistics(state.rows.table(state.arrow_schema).column(index))
+
+
+def _batches(call: Call, state: TableState, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    count = state.rows.count
+    start, stop = 0, count
+    if options.slice is not None:
+        if not 0 <= options.slice.index < options.slice.count:
+            raise NotFoundError("slice", str(options.slice.index))
+        start = count * options.slice.index // options.slice.count
+        stop = count * (options.slice.index + 1) // options.slice.count
+    size = options.batch_size or _BATCH_ROWS
+    for segment in state.rows.slice(start, stop):
+        for piece in _pieces(segment, size):
+            call.check()
+            yield filter_batch(with_row_ids(piece.batch, piece.row_ids), options.filter)
+
+
+def _pieces(segment: Segment, size: int) -> Iterator[Segment]:
+    for start in range(0, len(segment.row_ids), size):
+        ids = segment.row_ids[start : start + size]
+        yield Segment(segment.batch.slice(start, len(ids)), ids)
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None or limit <= 0:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return
+
+
+def _run(statement: Statement, rows: pa.RecordBatchReader) -> DMLResult:
+    answers: list[pa.RecordBatch] = []
+    try:
+        for batch in rows:
+            answer = statement.write(batch)
+            if answer is not None:
+                answers.append(answer)
+        affected = statement.commit()
+    except BaseException:
+        statement.abort()
+        raise
+    if not answers:
+        return DMLResult(affected)
+    return DMLResult(affected, pa.RecordBatchReader.from_batches(answers[0].schema, answers))

@@ -1,0 +1,1 @@
+"""What the bytes mean: pure functions between wire forms and values."""

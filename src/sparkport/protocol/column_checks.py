@@ -1,0 +1,92 @@
+"""Checks of columns that pyarrow calls valid and then reads out of bounds, or for hours.
+
+- A view of text names a range of shared buffers. Ranges may overlap: a few megabytes can spell terabytes,
+  all of which are read to be checked as text.
+- The view of a null may hold anything, says Arrow; pyarrow's casts follow it wherever it points.
+- The offsets of a list of no rows are not looked at by the check, but by `flatten`, which aborts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkport.errors import InvalidRequestError
+
+__all__ = ["check", "is_view", "needs_check", "spelled_bytes"]
+
+_VIEW_WORDS = 4
+_OFFSET_BYTES = 4
+_LARGE_OFFSET_BYTES = 8
+
+
+def is_view(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type is made of views."""
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+
+
+def needs_check(kind: pa.DataType) -> bool:
+    """Tell whether `check` has anything to check in a column of this type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return needs_check(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return needs_check(kind.value_type)
+    return is_view(kind) or kind.num_fields > 0
+
+
+def check(column: pa.Array) -> int:
+    """Check a column and all inside it, and sum the bytes that its views spell."""
+    spelled = 0
+    for array in _tree(column):
+        if is_view(array.type):
+            _check_views_of_nulls(array)
+            spelled += spelled_bytes(array)
+        elif _has_offsets(array.type) and not len(array):
+            _check_first_offset(array)
+    return spelled
+
+
+def spelled_bytes(views: pa.Array) -> int:
+    """Sum the lengths of all views of an array."""
+    words = pa.Array.from_buffers(
+        pa.int32(),
+        _VIEW_WORDS * len(views),
+        [None, views.buffers()[1]],
+        offset=_VIEW_WORDS * views.offset,
+    )
+    lengths = pc.list_element(pa.FixedSizeListArray.from_arrays(words, _VIEW_WORDS), 0)
+    return int(pc.sum(lengths, min_count=0).as_py())
+
+
+def _check_views_of_nulls(views: pa.Array) -> None:
+    _, *buffers = views.buffers()
+    everything = pa.Array.from_buffers(pa.binary_view(), len(views), [None, *buffers], offset=views.offset)
+    everything.validate(full=True)
+
+
+def _check_first_offset(array: pa.Array) -> None:
+    width = _LARGE_OFFSET_BYTES if pa.types.is_large_list(array.type) else _OFFSET_BYTES
+    offsets = array.buffers()[1]
+    first = int.from_bytes(offsets[:width], "little", signed=True) if offsets else 0
+    if not 0 <= first <= len(array.values):
+        raise InvalidRequestError("an empty list starts outside its values")
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
+
+
+def _tree(column: pa.Array) -> Iterator[pa.Array]:
+    yield column
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _tree(column.storage)
+    elif pa.types.is_dictionary(kind):
+        yield from _tree(column.dictionary)
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        for child in range(kind.num_fields):
+            yield from _tree(column.field(child))
+    elif kind.num_fields:
+        yield from _tree(column.values)

@@ -1,0 +1,324 @@
+"""FlightData: the protobuf frame that carries one Arrow IPC message, and streams of such frames.
+
+A frame is cut and joined by hand. A batch is copied once on its way out (the join), and on its way in
+only where its buffers are compressed or misaligned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sparkport.errors import InvalidRequestError, LimitExceededError
+from sparkport.protocol import column_checks, view_columns
+from sparkport.protocol.ipc_limits import DEFAULT_LIMITS, Limits, Message, MessageKind, body_length, inspect
+
+__all__ = ["Decoder", "Encoder", "FlightData", "Limits", "decode", "encode_metadata"]
+
+Piece: TypeAlias = bytes | memoryview | pa.Buffer
+
+# A protobuf tag is the field number and the wire type; all four fields are length-delimited.
+_DESCRIPTOR = 1 << 3 | 2
+_HEADER = 2 << 3 | 2
+_APP_METADATA = 3 << 3 | 2
+_BODY = 1000 << 3 | 2
+_MAX_TAG = (1 << 32) - 1
+_MAX_VARINT_BITS = 64
+
+_CONTINUATION = b"\xff\xff\xff\xff"
+_PREFIX_BYTES = 8
+_DETAIL_LENGTH = 200
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FlightData:
+    """Hold the fields of one frame; the views share the memory of the frame."""
+
+    descriptor: bytes | None
+    """The serialized FlightDescriptor, None where the field is absent."""
+    header: memoryview
+    app_metadata: bytes
+    body: memoryview
+
+
+def decode(frame: bytes) -> FlightData:
+    """Cut a frame into its fields without copying the body."""
+    view = memoryview(frame)
+    descriptor: bytes | None = None
+    header = body = view[:0]
+    app_metadata = b""
+    at = 0
+    while at < len(view):
+        tag, at = _read_varint(view, at)
+        start, at = _field_range(view, at, tag)
+        if tag == _BODY:
+            body = view[start:at]
+        elif tag == _HEADER:
+            header = view[start:at]
+        elif tag == _APP_METADATA:
+            app_metadata = bytes(view[start:at])
+        elif tag == _DESCRIPTOR:
+            # Protobuf merges a message field that comes twice, and merging is concatenation.
+            descriptor = (descriptor or b"") + bytes(view[start:at])
+    return FlightData(descriptor, header, app_metadata, body)
+
+
+def encode_metadata(app_metadata: bytes) -> bytes:
+    """Build a frame that carries nothing but app_metadata."""
+    return b"".join((_varint(_APP_METADATA), _varint(len(app_metadata)), app_metadata))
+
+
+class Encoder:
+    """Turn one outgoing stream of batches into frames."""
+
+    def __init__(self, arrow_schema: pa.Schema) -> None:
+        self._arrow_schema = arrow_schema
+        self._pipe = _Pipe()
+        self._writer = pa.ipc.new_stream(self._pipe, arrow_schema)
+        self._started = False
+        self._has_views = any(map(column_checks.is_view, arrow_schema.types))
+
+    def schema(self, descriptor: bytes | None = None) -> bytes:
+        """Build the schema message, which is sent once and first."""
+        header = self._arrow_schema.serialize()[_PREFIX_BYTES:]
+        named = () if descriptor is None else (_varint(_DESCRIPTOR), _varint(len(descriptor)), descriptor)
+        return b"".join((*named, _varint(_HEADER), _varint(len(header)), header))
+
+    def batch(self, batch: pa.RecordBatch, app_metadata: bytes = b"") -> list[bytes]:
+        """Build the messages of the dictionaries that changed, then of the batch with its metadata."""
+        self._writer.write_batch(view_columns.compact(batch) if self._has_views else batch)
+        messages = list(self._messages())
+        if not self._started:
+            # pyarrow writes its schema message along with the first batch; `schema` has built ours.
+            del messages[0]
+            self._started = True
+        *dictionaries, rows = messages
+        return [_frame(header, body) for header, body in dictionaries] + [_frame(*rows, app_metadata)]
+
+    def _messages(self) -> Iterator[tuple[bytes, list[Piece]]]:
+        while self._pipe:
+            prefix = bytes(self._pipe.read(_PREFIX_BYTES))
+            header = bytes(self._pipe.read(int.from_bytes(prefix[4:], "little")))
+            yield header, self._pipe.take(body_length(header))
+
+
+class Decoder:
+    """Turn one incoming stream of frames into batches, asking for frames only as batches are asked for."""
+
+    def __init__(self, frames: Iterator[FlightData], limits: Limits = DEFAULT_LIMITS) -> None:
+        self._frames = frames
+        self._limits = limits
+        self._pipe = _Pipe()
+        self._reader: pa.RecordBatchReader | None = None
+        self._to_check: list[int] = []
+        self._failed = False
+        self._dictionaries = _DictionarySizes(limits.decompressed_bytes)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Read up to the schema message, once, and return the columns it announces."""
+        return self._open().schema
+
+    def __iter__(self) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+        """Yield each batch with the app_metadata of its message."""
+        reader = self._open()
+        for frame, header, message in self._arrow_messages():
+            match message.kind:
+                case MessageKind.SCHEMA:
+                    raise InvalidRequestError("the stream has a second schema message")
+                case MessageKind.DICTIONARY:
+                    self._dictionaries.add(message, len(header))
+                    self._feed(frame, header, message)
+                case MessageKind.BATCH:
+                    self._dictionaries.waiting = 0
+                    self._feed(frame, header, message)
+                    yield self._batch(reader), frame.app_metadata
+
+    def _open(self) -> pa.RecordBatchReader:
+        if self._reader is None:
+            self._feed(*self._first_message())
+            with self._reading("the schema"):
+                reader = pa.ipc.open_stream(self._pipe)
+                kinds = reader.schema.types
+                self._to_check = [i for i, kind in enumerate(kinds) if column_checks.needs_check(kind)]
+            self._reader = reader
+        return self._reader
+
+    def _first_message(self) -> tuple[FlightData, bytes, Message]:
+        for frame, header, message in self._arrow_messages():
+            if message.kind is not MessageKind.SCHEMA:
+                raise InvalidRequestError("the stream has data before its schema message")
+            return frame, header, message
+        raise InvalidRequestError("the stream ended before its schema message")
+
+    def _arrow_messages(self) -> Iterator[tuple[FlightData, bytes, Message]]:
+        for frame in self._frames:
+            if frame.header:
+                # A copy of the small header is aligned, and stays what it was when it was inspected.
+                header = bytes(frame.header)
+                yield frame, header, inspect(header, frame.body, self._limits)
+
+    def _feed(self, frame: FlightData, header: bytes, message: Message) -> None:
+        # The whole message is in the pipe before pyarrow reads it, so that what `frames` raises never
+        # passes through pyarrow, which would wrap it.
+        self._pipe.write(_CONTINUATION + len(header).to_bytes(4, "little"))
+        self._pipe.write(header)
+        self._pipe.write(_aligned(frame.body[: message.body_length]))
+
+    def _batch(self, reader: pa.RecordBatchReader) -> pa.RecordBatch:
+        with self._reading("the batch"):
+            batch = reader.read_next_batch()
+            # The quick check makes it safe to look at the columns, the full one to use them.
+            batch.validate()
+            self._check_columns(batch)
+            batch.validate(full=True)
+            return batch
+
+    def _check_columns(self, batch: pa.RecordBatch) -> None:
+        spelled = sum(column_checks.check(batch.column(column)) for column in self._to_check)
+        limit = self._limits.decompressed_bytes
+        if spelled > limit:
+            raise LimitExceededError(
+                f"the views of the batch spell {spelled} bytes, the limit is {limit} bytes"
+            )
+
+    @contextlib.contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Turn what pyarrow raises into our errors, and let nothing be read after a failure."""
+        # What a failed read leaves in the pipe was never inspected as a message.
+        if self._failed:
+            raise InvalidRequestError("the stream is damaged; nothing more can be read from it")
+        self._failed = True
+        try:
+            yield
+        except (InvalidRequestError, LimitExceededError):
+            raise
+        except MemoryError as error:
+            raise LimitExceededError(f"{what} does not fit in memory") from error
+        except Exception as error:  # the code of an extension type runs in here and may raise anything
+            detail = str(error).partition("\n")[0].replace("Invalid: ", "")[:_DETAIL_LENGTH]
+            raise InvalidRequestError(f"{what} is not valid Arrow data: {detail}") from error
+        self._failed = bool(self._pipe)
+
+
+class _DictionarySizes:
+    """Refuse dictionaries that are small one by one and together without bound."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sizes: dict[int, int] = {}
+        self._kept = 0
+        self.waiting = 0
+
+    def add(self, message: Message, header: int) -> None:
+        """Count a dictionary that is read with the next batch: one more, a larger one, or a new one."""
+        before = self._sizes.get(message.dictionary_id, 0)
+        after = message.size + (before if message.is_delta else 0)
+        self._sizes[message.dictionary_id] = after
+        self._kept += after - before
+        self.waiting += message.size + header
+        if max(self._kept, self.waiting) > self._limit:
+            raise LimitExceededError(f"the dictionaries unpack to more than the limit of {self._limit} bytes")
+
+
+class _Pipe:
+    """Pass pieces of bytes to and from pyarrow as a file, without copying them."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: deque[Piece] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def write(self, piece: Piece) -> None:
+        """Add a piece at the end."""
+        if len(piece):
+            self._pieces.append(piece)
+
+    def read(self, size: int) -> Piece:
+        """Take at most `size` bytes, never more: pyarrow copies what it gets into `size` bytes of room."""
+        pieces = self.take(size)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def take(self, size: int) -> list[Piece]:
+        """Take the pieces that make up the next `size` bytes, or all where there are fewer."""
+        taken: list[Piece] = []
+        while size > 0 and self._pieces:
+            piece = self._pieces.popleft()
+            if len(piece) > size:
+                self._pieces.appendleft(piece[size:])
+                piece = piece[:size]
+            taken.append(piece)
+            size -= len(piece)
+        return taken
+
+
+def _aligned(body: memoryview) -> pa.Buffer:
+    """Move a body to an aligned address: gRPC places it anywhere, arrow wants words on word boundaries.
+
+    The read option `ensure_alignment` is no help: it crashes on dictionaries inside of dictionaries.
+    """
+    buffer = pa.py_buffer(body)
+    if buffer.address % _ALIGNMENT == 0:
+        return buffer
+    copy = pa.allocate_buffer(len(body))
+    pa.FixedSizeBufferWriter(copy).write(buffer)
+    return copy
+
+
+def _frame(header: bytes, body: list[Piece], app_metadata: bytes = b"") -> bytes:
+    named = (_varint(_APP_METADATA), _varint(len(app_metadata)), app_metadata) if app_metadata else ()
+    size = sum(map(len, body))
+    return b"".join(
+        (_varint(_HEADER), _varint(len(header)), header, *named, _varint(_BODY), _varint(size), *body)
+    )
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:  # noqa: PLR2004
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(view) and shift < _MAX_VARINT_BITS:
+        byte = view[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004
+            return number, at
+        shift += 7
+    raise InvalidRequestError("the FlightData message is damaged: a number does not end")
+
+
+def _field_range(view: memoryview, at: int, tag: int) -> tuple[int, int]:
+    """Find where the value of a field starts and ends."""
+    if not 1 << 3 <= tag <= _MAX_TAG:
+        raise InvalidRequestError("the FlightData message is damaged: no such field number")
+    match tag & 7:
+        case 0:
+            start, end = at, _read_varint(view, at)[1]
+        case 1:
+            start, end = at, at + 8
+        case 2:
+            length, start = _read_varint(view, at)
+            end = start + length
+        case 5:
+            start, end = at, at + 4
+        case _:
+            raise InvalidRequestError("the FlightData message is damaged: no such wire type")
+    if end > len(view):
+        raise InvalidRequestError("the FlightData message is damaged: a field goes past the end")
+    return start, end

@@ -1,0 +1,62 @@
+"""FlightInfo and endpoints: how the server describes a table to a client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sparkport.catalog.lookup import TablePath
+from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol import msgpack, schemas
+
+REUSE_CONNECTION = "arrow-flight-reuse-connection://?"
+
+
+def app_metadata(path: TablePath, comment: str) -> bytes:
+    """Return what the Airport client wants to know of a table beside its schema.
+
+    `path.catalog` must be the name that the client attached.
+    """
+    return msgpack.encode(
+        {
+            "type": "table",
+            "schema": path.schema,
+            "catalog": path.catalog,
+            "name": path.table,
+            "comment": comment or None,
+            "input_schema": None,
+            "action_name": None,
+            "description": None,
+            "extra_data": None,
+        }
+    )
+
+
+def encode_info(
+    arrow_schema: pa.Schema,
+    descriptor: bytes,
+    *,
+    metadata: bytes = b"",
+    endpoints: Sequence[pb.FlightEndpoint] = (),
+    total_records: int | None = None,
+) -> bytes:
+    """Return a FlightInfo message."""
+    return pb.FlightInfo(
+        schema=schemas.encode(arrow_schema),
+        flight_descriptor=pb.FlightDescriptor.FromString(descriptor),
+        endpoint=endpoints,
+        total_records=-1 if total_records is None else total_records,
+        total_bytes=-1,
+        app_metadata=metadata,
+    ).SerializeToString()
+
+
+def endpoint(ticket: bytes, location: str = REUSE_CONNECTION) -> pb.FlightEndpoint:
+    """Return an endpoint; the client takes its first location and needs one."""
+    return pb.FlightEndpoint(ticket=pb.Ticket(ticket=ticket), location=[pb.Location(uri=location)])
+
+
+def encode_endpoints(endpoints: Sequence[pb.FlightEndpoint]) -> bytes:
+    """Return the answer to the `endpoints` action."""
+    return msgpack.encode([one.SerializeToString() for one in endpoints])
