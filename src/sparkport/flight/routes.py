@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sparkport.catalog.tables import CatalogVersion, Schema
+from sparkport.errors import NotImplementedByServerError
 from sparkport.flight.handlers import ddl, discovery, scans, transactions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
@@ -93,11 +94,12 @@ _ROUTES: dict[str, Route[Any, Any]] = {
 }
 
 
+DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
+
+
 def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
-    """Answer an action by name. Raises KeyError for an unknown one."""
-    return _ROUTES[name].run(site, request, body)
-
-
-def descriptions() -> dict[str, str]:
-    """Return all actions with a word on each."""
-    return {name: route.description for name, route in _ROUTES.items()}
+    """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
+    route = _ROUTES.get(name)
+    if route is None:
+        raise NotImplementedByServerError(f"unknown action '{name}'")
+    return route.run(site, request, body)

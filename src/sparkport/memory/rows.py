@@ -16,12 +16,12 @@ RowIds = npt.NDArray[np.int64]
 # Neighbouring segments are merged while they are small, so that many little
 # inserts do not make many little batches; each row is copied O(log n) times.
 _MERGE_ROWS = 65_536
-_MERGE_BYTES = 64 * 1024 * 1024
+_MERGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some rows, with ascending row ids."""
+    """Some rows with their ids."""
 
     batch: pa.RecordBatch
     row_ids: RowIds
@@ -29,7 +29,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All rows of a table, in order of their row ids."""
+    """All rows of a table, in the order in which they were committed.
+
+    Ids are handed out before that, so they need not rise.
+    """
 
     segments: tuple[Segment, ...] = ()
 
@@ -48,7 +51,7 @@ class Rows:
         return pa.Table.from_batches([segment.batch for segment in self.segments], arrow_schema)
 
     def append(self, batch: pa.RecordBatch, row_ids: RowIds) -> Rows:
-        """Return the rows with more at the end; the new ids are the highest."""
+        """Return the rows with more at the end."""
         if not len(row_ids):
             return self
         segments = [*self.segments, Segment(batch, row_ids)]
@@ -88,8 +91,9 @@ class Rows:
     def lookup(self, row_ids: RowIds, arrow_schema: pa.Schema) -> tuple[pa.RecordBatch, RowIds]:
         """Return the rows named, in the order named, and the ids that exist."""
         known = self.row_ids
-        positions = np.searchsorted(known, row_ids)
-        positions[positions == len(known)] = 0
+        order = np.argsort(known, kind="stable")
+        places = np.searchsorted(known, row_ids, sorter=order)
+        positions = order[np.minimum(places, len(known) - 1)] if len(known) else places
         found = known[positions] == row_ids if len(known) else np.zeros(len(row_ids), bool)
         picked = positions[found]
         columns = [take(column, picked) for column in self.table(arrow_schema).columns]

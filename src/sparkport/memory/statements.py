@@ -25,8 +25,7 @@ from sparkport.memory import constraints as checks
 from sparkport.memory.rows import RowIds, take_batch
 from sparkport.memory.versions import History, TableState, Version
 
-_SEGMENT_ROWS = 1_000_000
-_SEGMENT_BYTES = 64 * 1024 * 1024
+_SEGMENT_BYTES = 1 << 20
 
 
 class Target(Protocol):
@@ -211,6 +210,10 @@ class DeleteStatement(MemoryStatement):
         if batch.num_columns != 1:
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
         ids = _row_ids(batch.column(0))
+        if self._returning:
+            # A row goes once, so it is answered once.
+            ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
+            ids = ids[~np.isin(ids, np.concatenate([*self._ids, ids[:0]]))]
         self._ids.append(ids)
         if not self._returning:
             return None
@@ -239,14 +242,13 @@ def _row_ids(column: pa.Array) -> RowIds:
 
 
 def _grouped(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join the many small batches of a stream into few large ones."""
-    groups: list[list[pa.RecordBatch]] = [[]]
-    rows = size = 0
+    """Join the many small batches of a stream into larger ones; large ones are kept as they are."""
+    groups: list[list[pa.RecordBatch]] = []
+    size = _SEGMENT_BYTES
     for batch in batches:
-        if groups[-1] and (rows + batch.num_rows > _SEGMENT_ROWS or size + batch.nbytes > _SEGMENT_BYTES):
+        if size >= _SEGMENT_BYTES:
             groups.append([])
-            rows = size = 0
+            size = 0
         groups[-1].append(batch)
-        rows += batch.num_rows
         size += batch.nbytes
-    return [pa.concat_batches(group) for group in groups if group]
+    return [group[0] if len(group) == 1 else pa.concat_batches(group) for group in groups]

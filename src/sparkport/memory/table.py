@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -17,7 +16,7 @@ from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
-from sparkport.errors import NotFoundError
+from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.memory import statistics
 from sparkport.memory.alter import altered
 from sparkport.memory.predicates import filter_batch
@@ -29,6 +28,7 @@ from sparkport.memory.versions import Commits, History, TableState, Version
 _SLICE_ROWS = 1_000_000
 _MOST_SLICES = 8
 _BATCH_ROWS = 65_536
+_MOST_STATISTICS = 256
 
 
 class Owner(Protocol):
@@ -40,6 +40,10 @@ class Owner(Protocol):
 
     def changed(self) -> None:
         """Note that the listing has changed."""
+        raise NotImplementedError
+
+    def check_present(self, table: MemoryTable) -> None:
+        """Raise NotFoundError if the table was dropped or replaced."""
         raise NotImplementedError
 
 
@@ -67,7 +71,7 @@ class MemoryTable(DynamicTable):
         self._next_id = 0
         self.table_id = secrets.token_hex(8)
         self.history = History(commits, state)
-        self._statistics = functools.lru_cache(maxsize=256)(self._compute_statistics)
+        self._statistics: dict[tuple[int, int], ColumnStatistics] = {}
 
     @property
     def name(self) -> str:
@@ -106,6 +110,7 @@ class MemoryTable(DynamicTable):
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read one version: projected, filtered, cut to slice and limit."""
+        call.check()
         state = self._version(call, options.time_point).state
         full = with_rowid(state.arrow_schema)
         names = full.names if options.columns is None else list(options.columns)
@@ -119,12 +124,21 @@ class MemoryTable(DynamicTable):
         """Return exact statistics of the version that the call reads."""
         version = self._version(call, None)
         index = find_column(version.state.arrow_schema, column)
-        return self._statistics(version.number, index)
+        key = (version.number, index)
+        known = self._statistics.get(key)
+        if known is None:
+            rows = version.state.rows.table(version.state.arrow_schema)
+            known = statistics.column_statistics(rows.column(index))
+            if len(self._statistics) >= _MOST_STATISTICS:
+                self._statistics.clear()
+            self._statistics[key] = known
+        return known
 
     def alter(self, call: Call, change: TableChange) -> None:
         """Apply one change as one version."""
         with self._commits.lock:
             call.check()
+            self._owner.check_present(self)
             newest = self.history.newest
             if isinstance(change, RenameTable):
                 self._owner.renamed(self, change.new_name)
@@ -155,7 +169,10 @@ class MemoryTable(DynamicTable):
         self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
     ) -> DMLResult:
         """Set the columns of `rows` in the rows named by position."""
-        table = rows.read_all().append_column(ROWID, row_ids)
+        table = rows.read_all()
+        if len(table) != len(row_ids):
+            raise InvalidRequestError(f"an UPDATE has {len(row_ids)} row ids, but {len(table)} rows")
+        table = table.append_column(ROWID, row_ids)
         statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
         return _run(statement, table.to_reader())
 
@@ -174,8 +191,10 @@ class MemoryTable(DynamicTable):
     def commit(self, call: Call, change: Callable[[Version], tuple[TableState, RowIds]]) -> Version:
         """Publish what `change` makes of the newest version, and let the transaction see it."""
         with self._commits.lock:
+            self._owner.check_present(self)
             state, touched = change(self.history.newest)
             call.check()
+            self._transactions.version(call, self.table_id, self.history)  # raises when it is over
             version = self.history.add(state, touched)
             self._transactions.wrote(call, self.table_id, version)
             return version
@@ -193,10 +212,6 @@ class MemoryTable(DynamicTable):
             return version
         # The transaction's own ALTER carries no id: go on from the altered table.
         return newest
-
-    def _compute_statistics(self, number: int, index: int) -> ColumnStatistics:
-        state = self.history.numbered(number).state
-        return statistics.column_statistics(state.rows.table(state.arrow_schema).column(index))
 
 
 def _batches(call: Call, state: TableState, options: ScanOptions) -> Iterator[pa.RecordBatch]:
