@@ -21,6 +21,13 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
 
 _TIME_LIMIT_SECONDS = 60.0
+_CLAUSES = ("where_clause", "group_expressions", "having", "qualify", "sample", "modifiers")
+_REFUSED = {"SUBQUERY", "WINDOW", "STAR"}
+# Functions that SQL writes like columns; a column of the name goes before.
+_VALUE_WORDS = frozenset(
+    {"current_catalog", "current_date", "current_role", "current_schema", "current_time"}
+    | {"current_timestamp", "current_user", "localtime", "localtimestamp", "session_user", "user"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +47,34 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     """
     used = referenced_columns(expression)
     names = [name for name in rows.column_names if name.lower() in used]
+    unknown = used - {name.lower() for name in names} - _VALUE_WORDS
+    if unknown:
+        raise InvalidRequestError(f"expression {expression!r} refers to unknown column '{min(unknown)}'")
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
     view = pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
     with _connection(call) as connection:
-        connection.register("rows", view)
-        query = f"SELECT ({expression}) FROM rows"  # noqa: S608 - one parsed expression, sandboxed
+        query = f"SELECT ({expression}\n) FROM rows"  # noqa: S608 - one parsed expression, sandboxed
         try:
+            connection.register("rows", view)
             result = connection.execute(query).fetch_arrow_table()
         except duckdb.Error as error:
+            call.check()
             raise InvalidRequestError(f"expression {expression!r} failed: {_reason(error)}") from error
     if result.num_rows != rows.num_rows:
         raise InvalidRequestError(f"expression {expression!r} does not give one value per row")
     return result.column(0)
 
 
-def evaluate_constant(call: Call, expression: str) -> pa.Scalar:
-    """Return the value of an expression that reads no columns."""
-    if referenced_columns(expression):
+def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
+    """Return the value of an expression that reads no columns, cast to the type of a field."""
+    if referenced_columns(expression) - _VALUE_WORDS:
         raise InvalidRequestError(f"expression {expression!r} must not refer to columns")
-    return evaluate(call, expression, pa.table({"one": [1]}))[0]
+    if field is not None:
+        with _connection(call) as connection:
+            expression = f"CAST(({expression}\n) AS {_duckdb_type(connection, field)})"
+    # Two rows, because an aggregate would give one value for one row.
+    return evaluate(call, expression, pa.table({"one": [1, 1]}))[0]
 
 
 def referenced_columns(expression: str) -> frozenset[str]:
@@ -67,16 +82,15 @@ def referenced_columns(expression: str) -> frozenset[str]:
 
     Raises InvalidRequestError unless it is one expression without subqueries.
     """
-    names = {ref["column_names"][-1].lower() for ref in _column_refs(_parse(expression))}
-    return frozenset(names)
+    return frozenset(ref["column_names"][0].lower() for ref in _column_refs(_parse(expression)))
 
 
 def rename_column(expression: str, old: str, new: str) -> str:
     """Return the expression with each reference to `old` changed to `new`."""
     document = _parse(expression)
     for ref in _column_refs(document):
-        if ref["column_names"][-1].lower() == old.lower():
-            ref["column_names"][-1] = new
+        if ref["column_names"][0].lower() == old.lower():
+            ref["column_names"][0] = new
     with _connection(Call()) as connection:
         query = "SELECT json_deserialize_sql(?::JSON)"
         row = connection.execute(query, [json.dumps(document)]).fetchone()
@@ -87,12 +101,8 @@ def rename_column(expression: str, old: str, new: str) -> str:
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
     """Take a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` apart."""
     with _connection(Call()) as connection:
-        connection.register("rows", _importable(arrow_schema).empty_table())
-        described = connection.sql("SELECT * FROM rows")
-        columns = [
-            f"{quote(name)} {kind}" for name, kind in zip(described.columns, described.types, strict=True)
-        ]
-        statement = f"CREATE TEMP TABLE probe ({', '.join(columns)}, {constraint})"
+        columns = [f"{quote(field.name)} {_duckdb_type(connection, field)}" for field in arrow_schema]
+        statement = f"CREATE TEMP TABLE probe ({', '.join(columns)}, {constraint}\n)"
         try:
             if len(connection.extract_statements(statement)) != 1:
                 raise InvalidRequestError(f"constraint {constraint!r} is not a single constraint")
@@ -108,6 +118,8 @@ def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
             f"constraint {constraint!r} is not a CHECK, UNIQUE or PRIMARY KEY constraint"
         )
     kind, names, expression = found[0]
+    if not set(names) <= set(arrow_schema.names):
+        raise InvalidRequestError(f"constraint {constraint!r} must not add a column")
     return Constraint(kind, tuple(names), expression or "")
 
 
@@ -119,7 +131,8 @@ def quote(identifier: str) -> str:
 def _parse(expression: str) -> dict[str, Any]:
     """Return DuckDB's syntax tree of `SELECT expression`."""
     with _connection(Call()) as connection:
-        row = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT ({expression})"]).fetchone()
+        # The line break ends a comment, so that none can swallow the closing bracket.
+        row = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT ({expression}\n)"]).fetchone()
     assert row is not None
     document: dict[str, Any] = json.loads(row[0])
     if document["error"]:
@@ -131,15 +144,34 @@ def _parse(expression: str) -> dict[str, Any]:
         and node["type"] == "SELECT_NODE"
         and len(node["select_list"]) == 1
         and node["from_table"]["type"] == "EMPTY"
-        and not any(part.get("class") == "SUBQUERY" for part in _objects(node["select_list"]))
+        and not any(node[clause] for clause in _CLAUSES)
+        and not any(part.get("class") in _REFUSED for part in _objects(node["select_list"]))
     )
     if not plain:
-        raise InvalidRequestError(f"{expression!r} is not a single expression without subqueries")
+        raise InvalidRequestError(
+            f"{expression!r} is not a single expression without subqueries, windows and stars"
+        )
     return document
 
 
-def _column_refs(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [part for part in _objects(document) if part.get("class") == "COLUMN_REF"]
+def _column_refs(value: object, parameters: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    """Return the references to columns; the parameters of a lambda are none."""
+    match value:
+        case {"class": "COLUMN_REF", "column_names": [first, *_]}:
+            assert isinstance(value, dict)
+            return [] if first.lower() in parameters else [value]
+        case {"class": "LAMBDA", "lhs": lhs, "expr": body}:
+            own = frozenset(ref["column_names"][0].lower() for ref in _column_refs(lhs))
+            used = {ref["column_names"][0].lower() for ref in _column_refs(body)}
+            # `j -> '$.a'` parses as a lambda too, but its right side does not speak of its left.
+            parts = [body] if own & used else [lhs, body]
+            return _column_refs(parts, parameters | own if own & used else parameters)
+        case dict():
+            return [ref for child in value.values() for ref in _column_refs(child, parameters)]
+        case list():
+            return [ref for child in value for ref in _column_refs(child, parameters)]
+        case _:
+            return []
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
@@ -152,12 +184,12 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
             yield from _objects(child)
 
 
-def _importable(arrow_schema: pa.Schema) -> pa.Schema:
-    """Return the schema with types that DuckDB cannot read replaced by text."""
-    for index, field in enumerate(arrow_schema):
-        if pa.types.is_float16(field.type) or pa.types.is_decimal256(field.type):
-            arrow_schema = arrow_schema.set(index, field.with_type(pa.string()))
-    return arrow_schema
+def _duckdb_type(connection: duckdb.DuckDBPyConnection, field: pa.Field) -> str:
+    try:
+        connection.register("rows", pa.Table.from_batches([], pa.schema([field])))
+        return str(connection.sql("SELECT * FROM rows").types[0])
+    except duckdb.Error:
+        return "VARCHAR"  # DuckDB cannot read the type, so that no CHECK can use the column
 
 
 def _reason(error: duckdb.Error) -> str:
@@ -185,13 +217,26 @@ def _sandbox() -> duckdb.DuckDBPyConnection:
 @contextmanager
 def _connection(call: Call) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection of its own that stops when the call ends or takes too long."""
+    call.check()
     connection = _sandbox().cursor()
-    call.on_cancel(connection.interrupt)
-    timer = threading.Timer(_TIME_LIMIT_SECONDS, connection.interrupt)
+    in_use = threading.Lock()
+    closed = False
+
+    def interrupt() -> None:
+        with in_use:
+            if not closed:
+                connection.interrupt()
+
+    remaining = call.remaining()
+    seconds = _TIME_LIMIT_SECONDS if remaining is None else min(remaining, _TIME_LIMIT_SECONDS)
+    call.on_cancel(interrupt)
+    timer = threading.Timer(seconds, interrupt)
     timer.daemon = True
     timer.start()
     try:
         yield connection
     finally:
         timer.cancel()
-        connection.close()
+        with in_use:
+            closed = True
+            connection.close()

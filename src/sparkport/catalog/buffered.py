@@ -16,7 +16,7 @@ from sparkport.catalog.dml import (
     UpdatableTable,
 )
 from sparkport.catalog.tables import Table
-from sparkport.errors import LimitExceededError, UnsupportedOperationError
+from sparkport.errors import InvalidRequestError, LimitExceededError, UnsupportedOperationError
 
 _MOST_BYTES = 1 << 30
 
@@ -40,7 +40,7 @@ def begin_update(call: Call, table: Table, columns: tuple[str, ...], *, returnin
     if isinstance(table, StatementTable):
         return table.begin_update(call, columns, returning=returning)
     if not isinstance(table, UpdatableTable):
-        raise UnsupportedOperationError("table", table.name, "UPDATE (no rowid)")
+        raise UnsupportedOperationError("table", table.name, "UPDATE operations (no rowid)")
     target = table
 
     def run(batches: list[pa.RecordBatch]) -> DMLResult:
@@ -57,7 +57,7 @@ def begin_delete(call: Call, table: Table, *, returning: bool) -> Statement:
     if isinstance(table, StatementTable):
         return table.begin_delete(call, returning=returning)
     if not isinstance(table, DeletableTable):
-        raise UnsupportedOperationError("table", table.name, "DELETE (no rowid)")
+        raise UnsupportedOperationError("table", table.name, "DELETE operations (no rowid)")
     target = table
 
     def run(batches: list[pa.RecordBatch]) -> DMLResult:
@@ -80,10 +80,11 @@ class _Buffered(Statement):
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
         self._affected = 0
+        self._over = False
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Keep the batch, or run it at once for RETURNING."""
-        self._call.check()
+        self._check_open()
         if self._returning:
             result = self._run([batch])
             self._affected += result.affected_rows
@@ -96,7 +97,8 @@ class _Buffered(Statement):
 
     def commit(self) -> int:
         """Hand the table everything collected."""
-        self._call.check()
+        self._check_open()
+        self._over = True
         if self._batches:
             self._affected += self._run(self._batches).affected_rows
             self._batches = []
@@ -104,7 +106,13 @@ class _Buffered(Statement):
 
     def abort(self) -> None:
         """Forget the batches."""
+        self._over = True
         self._batches = []
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise InvalidRequestError("the statement is over")
+        self._call.check()
 
 
 def _reader(batches: list[pa.RecordBatch]) -> pa.RecordBatchReader:

@@ -78,6 +78,8 @@ def _table(
     if isinstance(data, pa.Table):
         return StaticTable(name, data.schema, table_scan(data), comment)
     if data is not None:
+        if data.name != name:
+            raise ValueError(f"table {name!r} is given a table that calls itself {data.name!r}")
         return data
     if arrow_schema is None:
         raise ValueError(f"table {name!r} needs arrow_schema beside its function")

@@ -37,12 +37,14 @@ def conform_batch(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.RecordBa
 
 def conform_column(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return the column with exactly the type of `field`."""
+    problem = SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {column.type}")
     try:
-        return _conform(column, field.type)
+        result = _conform(column, field.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise SchemaMismatchError(
-            f"column '{field.name}' has type {field.type}, input has {column.type}"
-        ) from error
+        raise problem from error
+    if result.type != field.type:
+        raise problem
+    return result
 
 
 def batch_of(columns: list[pa.Array], arrow_schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
@@ -69,6 +71,26 @@ def flat_schema(arrow_schema: pa.Schema) -> pa.Schema:
     return arrow_schema
 
 
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values in a layout that Arrow's functions know: no extension, encoding or view."""
+    empty = _plain(pa.nulls(0, column.type))
+    return pa.chunked_array([_plain(chunk) for chunk in column.chunks], empty.type)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        return _plain(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        return _plain(array.dictionary_decode())
+    if isinstance(array, pa.RunEndEncodedArray):
+        return _plain(pc.run_end_decode(array))
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    return array
+
+
 def _find(arrow_schema: pa.Schema, name: str) -> int:
     index = arrow_schema.get_field_index(name)
     if index >= 0:
@@ -83,19 +105,31 @@ def _conform(array: pa.Array, target: pa.DataType) -> pa.Array:
     source = array.type
     if source == target:
         return array
+    if pa.types.is_null(source):
+        return pa.nulls(len(array), target)
     if isinstance(target, pa.BaseExtensionType):
         return _wrap(array, target)
     if isinstance(array, pa.ExtensionArray):
         return _unwrap(array, target)
+    if isinstance(array, pa.RunEndEncodedArray):
+        return _conform(pc.run_end_decode(array), target)
+    if isinstance(target, pa.RunEndEncodedType):
+        return pc.run_end_encode(_conform(array, target.value_type), run_end_type=target.run_end_type)
     if isinstance(source, pa.DictionaryType) and not isinstance(target, pa.DictionaryType):
         assert isinstance(array, pa.DictionaryArray)
         return _conform(array.dictionary_decode(), target)
+    if isinstance(array, pa.ListViewArray | pa.LargeListViewArray):
+        return _conform(_as_lists(array), target)
     if isinstance(target, pa.DictionaryType):
         values = _conform(array, target.value_type)
         return values.dictionary_encode().cast(target)
+    return _conform_nested(array, target)
+
+
+def _conform_nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(target, pa.StructType) and isinstance(array, pa.StructArray):
         return _conform_struct(array, target)
-    if isinstance(target, pa.SparseUnionType) and isinstance(array, pa.UnionArray):
+    if isinstance(target, pa.UnionType) and isinstance(array, pa.UnionArray):
         return _conform_union(array, target)
     if isinstance(target, pa.MapType) and isinstance(array, pa.MapArray):
         keys, items = _conform(array.keys, target.key_type), _conform(array.items, target.item_type)
@@ -104,7 +138,25 @@ def _conform(array: pa.Array, target: pa.DataType) -> pa.Array:
         array, pa.ListArray | pa.LargeListArray
     ):
         return _conform_list(array, target)
-    return array.cast(target)
+    if isinstance(target, pa.FixedSizeListType) and isinstance(array, pa.FixedSizeListArray):
+        return _conform_fixed_list(array, target)
+    if isinstance(target, pa.ListViewType | pa.LargeListViewType):
+        return _conform_list_view(array, target)
+    return _cast(array, target)
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast as Arrow does, but neither let a zone come or go nor a number become infinite."""
+    source = array.type
+    both_moments = isinstance(source, pa.TimestampType) and isinstance(target, pa.TimestampType)
+    if both_moments and (source.tz is None) != (target.tz is None):
+        raise pa.ArrowInvalid("a timestamp with a time zone is another thing than one without")
+    result = array.cast(target)
+    if pa.types.is_floating(source) and pa.types.is_floating(target):
+        made_infinite = pc.and_(pc.is_inf(result), pc.is_finite(array))
+        if pc.any(made_infinite).as_py():
+            raise pa.ArrowInvalid(f"a number does not fit {target}")
+    return result
 
 
 def _conform_list(
@@ -114,6 +166,37 @@ def _conform_list(
     if isinstance(target, pa.LargeListType):
         return pa.LargeListArray.from_arrays(_offsets(array).cast(pa.int64()), child, target)
     return pa.ListArray.from_arrays(_offsets(array).cast(pa.int32()), child, target)
+
+
+def _conform_fixed_list(array: pa.FixedSizeListArray, target: pa.FixedSizeListType) -> pa.Array:
+    if array.type.list_size != target.list_size:
+        raise pa.ArrowInvalid("lists differ in their size")
+    size = target.list_size
+    child = _conform(array.values.slice(array.offset * size, len(array) * size), target.value_type)
+    return pa.FixedSizeListArray.from_arrays(child, type=target, mask=_mask(array))
+
+
+def _conform_list_view(array: pa.Array, target: pa.ListViewType | pa.LargeListViewType) -> pa.Array:
+    large = isinstance(target, pa.LargeListViewType)
+    plain = (pa.large_list if large else pa.list_)(target.value_field)
+    lists = _conform(array, plain)
+    offsets = lists.offsets
+    sizes = pc.subtract(offsets.slice(1), offsets.slice(0, len(lists)))
+    made = pa.LargeListViewArray if large else pa.ListViewArray
+    return made.from_arrays(
+        pa.concat_arrays([offsets.slice(0, len(lists))]), sizes, lists.values, target, mask=_mask(lists)
+    )
+
+
+def _as_lists(array: pa.ListViewArray | pa.LargeListViewArray) -> pa.Array:
+    """Return views as lists; Arrow's own cast leaves the last offset out."""
+    sizes = pc.if_else(array.is_valid(), array.sizes, 0).cast(pa.int64())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(sizes)])
+    return pa.LargeListArray.from_arrays(offsets, array.flatten(), mask=_mask(array))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
 
 
 def _offsets(array: pa.Array) -> pa.Array:
@@ -131,21 +214,40 @@ def _conform_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
     if sorted(names) != sorted(field.name for field in wanted):
         raise pa.ArrowInvalid(f"struct fields {names} do not fit {[field.name for field in wanted]}")
     children = [_conform(array.field(names.index(field.name)), field.type) for field in wanted]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=wanted, mask=mask)
+    return pa.StructArray.from_arrays(children, fields=wanted, mask=_mask(array))
 
 
-def _conform_union(array: pa.UnionArray, target: pa.SparseUnionType) -> pa.Array:
-    if array.type.num_fields != target.num_fields or not isinstance(array.type, pa.SparseUnionType):
-        raise pa.ArrowInvalid("unions differ in their members")
-    children = [_conform(array.field(i), target.field(i).type) for i in range(target.num_fields)]
+def _conform_union(array: pa.UnionArray, target: pa.UnionType) -> pa.Array:
+    source = array.type
     names = [target.field(i).name for i in range(target.num_fields)]
-    return pa.UnionArray.from_sparse(array.type_codes, children, names, list(target.type_codes))
+    if names != [source.field(i).name for i in range(source.num_fields)]:
+        raise pa.ArrowInvalid("unions differ in their members")
+    codes = list(target.type_codes)
+    tags = _union_buffer(array, 1, pa.int8())
+    if list(source.type_codes) != codes:
+        tags = pc.take(pa.array(codes, pa.int8()), pc.index_in(tags, pa.array(source.type_codes, pa.int8())))
+    children = [_conform(array.field(i), target.field(i).type) for i in range(target.num_fields)]
+    if isinstance(source, pa.DenseUnionType):
+        if not isinstance(target, pa.DenseUnionType):
+            raise pa.ArrowInvalid("a dense union does not fit a sparse one")
+        return pa.UnionArray.from_dense(tags, _union_buffer(array, 2, pa.int32()), children, names, codes)
+    if isinstance(target, pa.DenseUnionType):
+        offsets = pa.array(range(len(array)), pa.int32())
+        return pa.UnionArray.from_dense(tags, offsets, children, names, codes)
+    return pa.UnionArray.from_sparse(tags, children, names, codes)
+
+
+def _union_buffer(array: pa.UnionArray, index: int, kind: pa.DataType) -> pa.Array:
+    """Return the type codes or offsets; unlike pyarrow's own properties right for a slice."""
+    stored = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[index]], offset=array.offset)
+    return pa.array(stored.to_numpy(), kind)
 
 
 def _wrap(array: pa.Array, target: pa.BaseExtensionType) -> pa.Array:
-    storage = array.storage if isinstance(array, pa.ExtensionArray) else array
     kind = _kind(target)
+    if isinstance(array, pa.ExtensionArray) and _kind(array.type) != kind:
+        raise pa.ArrowInvalid("the same bytes mean something else there")
+    storage = array.storage if isinstance(array, pa.ExtensionArray) else array
     if kind == "arrow.uuid" and _is_text(storage.type):
         storage = _uuid_bytes(storage)
     elif kind == "arrow.bool8" and pa.types.is_boolean(storage.type):
@@ -185,7 +287,7 @@ def _uuid_bytes(texts: pa.Array) -> pa.Array:
 def _huge_bytes(decimals: pa.Array, *, signed: bool) -> pa.Array:
     values = [
         None if number is None else int(number).to_bytes(16, "little", signed=signed)
-        for number in decimals.to_pylist()
+        for number in decimals.cast(pa.decimal256(76, 0)).to_pylist()
     ]
     return pa.array(values, pa.binary(16))
 

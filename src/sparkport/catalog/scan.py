@@ -44,7 +44,9 @@ class ScanOptions:
     """What to read. Every option may be ignored except time point, limit and slice.
 
     A filter is a hint: rows it excludes may be left out, but need not be; the
-    client applies it again. Columns not asked for may be left out or delivered.
+    client applies it again. A limit counts rows that pass the filter, so whoever does
+    not apply the filter exactly leaves the limit to the client too; zero or less is
+    no limit. Columns not asked for may be left out or delivered.
     """
 
     columns: tuple[str, ...] | None = None

@@ -85,7 +85,7 @@ def table_scan(table: pa.Table) -> ScanFunction:
 
     def scan(call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         selected = table if options.columns is None else table.select(list(options.columns))
-        if options.limit is not None:
+        if options.limit is not None and options.limit > 0 and options.filter is None:
             selected = selected.slice(0, options.limit)
         batches = selected.to_batches(max_chunksize=options.batch_size)
         return pa.RecordBatchReader.from_batches(selected.schema, _checked(call, batches))

@@ -96,7 +96,10 @@ class SplittableTable(Table, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known for certain of a column's values in one state of a table."""
+    """What is known for certain of a column's values in one state of a table.
+
+    A bound that is not known is a null scalar, a `distinct_count` that is not known is 0.
+    """
 
     minimum: pa.Scalar
     maximum: pa.Scalar
@@ -206,5 +209,10 @@ class VersionedCatalog(Catalog, Protocol):
 
     @abstractmethod
     def catalog_version(self, call: Call) -> CatalogVersion:
-        """Return a number that rises whenever a listing would change."""
+        """Return a number that rises whenever a listing would change.
+
+        Where there are transactions or statistics it rises with the rows too: until it
+        does, DuckDB's prepared statements keep the transaction and the statistics that
+        they were planned with.
+        """
         raise NotImplementedError

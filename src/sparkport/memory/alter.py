@@ -27,6 +27,7 @@ from sparkport.catalog.ddl import (
     TableChange,
 )
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import (
     AlreadyExistsError,
@@ -40,6 +41,8 @@ from sparkport.errors import (
 from sparkport.memory import constraints as checks
 from sparkport.memory import structs
 from sparkport.memory.versions import TableState
+
+_EXTENSION = b"ARROW:extension:"
 
 
 def altered(call: Call, table: str, state: TableState, change: TableChange) -> TableState:
@@ -67,13 +70,18 @@ def altered(call: Call, table: str, state: TableState, change: TableChange) -> T
             return _with_schema(state, checks.with_nullable(state.arrow_schema, index, nullable=True))
         case AddField(path, field, if_not_exists):
             return _change_struct(
-                state, path[0], lambda column: structs.add_field(column, path, field, if_exists=if_not_exists)
+                call,
+                state,
+                path,
+                lambda column: structs.add_field(column, path, field, if_exists=if_not_exists),
             )
         case RenameField(path, new_name):
-            return _change_struct(state, path[0], lambda column: structs.rename_field(column, path, new_name))
+            return _change_struct(
+                call, state, path, lambda column: structs.rename_field(column, path, new_name)
+            )
         case RemoveField(path, if_exists):
             return _change_struct(
-                state, path[0], lambda column: structs.remove_field(column, path, if_exists=if_exists)
+                call, state, path, lambda column: structs.remove_field(column, path, if_exists=if_exists)
             )
         case AddConstraint(constraint):
             return _add_constraint(call, table, state, constraint)
@@ -102,6 +110,8 @@ def _add_column(call: Call, table: str, state: TableState, change: AddColumn) ->
     column = change.column
     if not column.name:
         raise InvalidRequestError("a column needs a name")
+    if is_rowid(column):
+        raise InvalidRequestError("the row id column is made by the server")
     if column.name.lower() in (name.lower() for name in state.arrow_schema.names):
         if change.if_not_exists:
             return state
@@ -130,7 +140,7 @@ def repeated(value: pa.Scalar, arrow_type: pa.DataType, count: int) -> pa.Array:
 
 
 def _default_value(call: Call, expression: str, column: pa.Field) -> pa.Scalar:
-    value = expressions.evaluate_constant(call, expression) if expression else None
+    value = expressions.evaluate_constant(call, expression, column) if expression else None
     if value is None or not value.is_valid:
         return pa.scalar(None, pa.null())
     try:
@@ -175,7 +185,8 @@ def _rename_column(state: TableState, change: RenameColumn) -> TableState:
 def _change_type(call: Call, table: str, state: TableState, change: ChangeColumnType) -> TableState:
     index = find_column(state.arrow_schema, change.name)
     old = state.arrow_schema.field(index)
-    field = old.with_type(change.arrow_type)
+    kept = {key: text for key, text in (old.metadata or {}).items() if not key.startswith(_EXTENSION)}
+    field = old.with_type(change.arrow_type).with_metadata(kept)
     default = (old.metadata or {}).get(b"default", b"").decode()
     _default_value(call, default, field)
     arrow_schema = state.arrow_schema.set(index, field)
@@ -187,7 +198,7 @@ def _change_type(call: Call, table: str, state: TableState, change: ChangeColumn
         return batch.set_column(index, field, conform_column(column, field))
 
     try:
-        expressions.evaluate(call, using, state.arrow_schema.empty_table())
+        expressions.evaluate(call, using, pa.Table.from_batches([], state.arrow_schema))
         changed = replace(state, arrow_schema=arrow_schema, rows=state.rows.map(convert))
     except SchemaMismatchError as error:
         raise InvalidRequestError(
@@ -209,9 +220,14 @@ def _set_default(call: Call, state: TableState, change: SetDefault) -> TableStat
 
 
 def _change_struct(
-    state: TableState, column: str, transform: Callable[[structs.Column], structs.Column]
+    call: Call,
+    state: TableState,
+    path: tuple[str, ...],
+    transform: Callable[[structs.Column], structs.Column],
 ) -> TableState:
-    index = find_column(state.arrow_schema, column)
+    if not path:
+        raise InvalidRequestError("a field path needs a column and a field")
+    index = find_column(state.arrow_schema, path[0])
     field, _ = transform((state.arrow_schema.field(index), None))
     if field == state.arrow_schema.field(index):
         return state
@@ -220,7 +236,13 @@ def _change_struct(
         _, values = transform((state.arrow_schema.field(index), batch.column(index)))
         return batch.set_column(index, field, values)
 
-    return replace(state, arrow_schema=state.arrow_schema.set(index, field), rows=state.rows.map(change))
+    arrow_schema = state.arrow_schema.set(index, field)
+    for expression in state.constraints.checks:
+        try:
+            checks.validate_check(call, expression, arrow_schema)
+        except InvalidRequestError as error:
+            raise PreconditionError(f"field '{'.'.join(path)}' is used by CHECK ({expression})") from error
+    return replace(state, arrow_schema=arrow_schema, rows=state.rows.map(change))
 
 
 def _add_constraint(call: Call, table: str, state: TableState, text: str) -> TableState:

@@ -41,7 +41,6 @@ class MemoryCatalog(DynamicCatalog):
     def __init__(self, *, transaction_idle_seconds: float = 3600.0) -> None:
         self.commits = Commits()
         self.transactions = MemoryTransactions(self.commits, idle_seconds=transaction_idle_seconds)
-        self._version = 1
         # Replaced as a whole under the commit lock, so that readers need none.
         self._schemas: Mapping[str, MemorySchema] = {}
 
@@ -56,9 +55,12 @@ class MemoryCatalog(DynamicCatalog):
         return self._schemas.get(name.lower())
 
     def catalog_version(self, call: Call) -> CatalogVersion:
-        """Return a number that rises with every DDL statement."""
+        """Return a number that rises with every statement that changes anything.
+
+        It also rises when a transaction expires: prepared statements may hold on to it.
+        """
         call.check()
-        return CatalogVersion(self._version)
+        return CatalogVersion(1 + self.commits.sequence + self.transactions.expirations())
 
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> MemorySchema:
         """Make an empty schema."""
@@ -88,9 +90,14 @@ class MemoryCatalog(DynamicCatalog):
             self.changed()
             return tables
 
+    def check_present(self, schema: MemorySchema) -> None:
+        """Raise NotFoundError if the schema was dropped."""
+        if self._schemas.get(schema.name.lower()) is not schema:
+            raise NotFoundError("schema", schema.name)
+
     def changed(self) -> None:
-        """Count a change of the listing."""
-        self._version += 1
+        """Count a change of the listing; the caller holds the commit lock."""
+        self.commits.next()
 
 
 class MemorySchema(DynamicSchema):
@@ -146,6 +153,7 @@ class MemorySchema(DynamicSchema):
         _check_columns(arrow_schema)
         with self._catalog.commits.lock:
             call.check()
+            self._catalog.check_present(self)
             existing = self._tables.get(name.lower())
             if existing is not None and options.on_conflict is OnConflict.IGNORE:
                 return existing
@@ -183,6 +191,12 @@ class MemorySchema(DynamicSchema):
     def changed(self) -> None:
         """Note that a table of this schema was altered."""
         self._catalog.changed()
+
+    def check_present(self, table: MemoryTable) -> None:
+        """Raise NotFoundError if the table was dropped or replaced, alone or with its schema."""
+        self._catalog.check_present(self)
+        if self._tables.get(table.name.lower()) is not table:
+            raise NotFoundError("table", f"{self._name}.{table.name}")
 
 
 def _check_name(kind: str, name: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparkport import expressions
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import flat_type
+from sparkport.catalog.conform import plain_column
 from sparkport.catalog.ddl import CreateTableOptions
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
@@ -40,6 +40,8 @@ def declared(call: Call, arrow_schema: pa.Schema, options: CreateTableOptions) -
                 checks.append(parsed.expression)
             case "UNIQUE":
                 unique.append(parsed.columns)
+            case _ if primary_key:
+                raise InvalidRequestError("a table has at most one primary key")
             case _:
                 primary_key = parsed.columns
     for expression in checks:
@@ -62,13 +64,13 @@ def validate_check(call: Call, expression: str, arrow_schema: pa.Schema) -> None
     unknown = names - {name.lower() for name in arrow_schema.names}
     if unknown:
         raise InvalidRequestError(f"CHECK ({expression}) refers to unknown column '{min(unknown)}'")
-    expressions.evaluate(call, expression, arrow_schema.empty_table())
+    _as_bool(expressions.evaluate(call, expression, pa.Table.from_batches([], arrow_schema)))
 
 
 def check_not_null(table: str, rows: pa.Table | pa.RecordBatch, arrow_schema: pa.Schema) -> None:
     """Raise ConstraintViolationError for a null in a column that has none."""
     for field in arrow_schema:
-        if not field.nullable and field.name in rows.schema.names and rows.column(field.name).null_count:
+        if not field.nullable and field.name in rows.schema.names and _has_null(rows.column(field.name)):
             raise ConstraintViolationError("NOT NULL", table, column=field.name)
 
 
@@ -90,7 +92,8 @@ def check_keys(table: str, state: TableState) -> None:
     if constraints.primary_key:
         keys.append(("PRIMARY KEY", constraints.primary_key))
     for kind, names in keys:
-        rows = _storage(state.rows.table(state.arrow_schema).select(list(names))).drop_null()
+        stored = state.rows.table(state.arrow_schema)
+        rows = pa.table([plain_column(stored[name]) for name in names], list(names)).drop_null()
         duplicate = _first_duplicate(rows)
         if duplicate is not None:
             raise ConstraintViolationError(
@@ -133,6 +136,13 @@ def with_renamed_column(constraints: TableConstraints, old: str, new: str) -> Ta
     )
 
 
+def _has_null(column: pa.Array | pa.ChunkedArray) -> bool:
+    if isinstance(column.type, pa.UnionType | pa.RunEndEncodedType | pa.DictionaryType):
+        # The null is in a child, where the array's own count does not look.
+        return bool(pc.any(column.is_null()).as_py())
+    return bool(column.null_count)
+
+
 def _reads(expression: str, column: str) -> bool:
     return column.lower() in expressions.referenced_columns(expression)
 
@@ -158,24 +168,13 @@ def _checked_index(arrow_schema: pa.Schema, index: int) -> int:
 
 def _as_bool(verdicts: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = [chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk for chunk in verdicts.chunks]
-    if not chunks:
-        return pa.chunked_array([], pa.bool_())
+    kind = verdicts.type.storage_type if isinstance(verdicts.type, pa.BaseExtensionType) else verdicts.type
+    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind) or pa.types.is_primitive(kind)):
+        raise InvalidRequestError("a CHECK expression must be true or false")
     try:
-        return pa.chunked_array([chunk.cast(pa.bool_()) for chunk in chunks])
+        return pa.chunked_array([chunk.cast(pa.bool_()) for chunk in chunks], pa.bool_())
     except pa.ArrowException as error:
         raise InvalidRequestError("a CHECK expression must be true or false") from error
-
-
-def _storage(rows: pa.Table) -> pa.Table:
-    """Return the columns with extension types and encodings taken off."""
-    for index, field in enumerate(rows.schema):
-        column = rows.column(index)
-        if isinstance(field.type, pa.BaseExtensionType):
-            column = pa.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
-        elif flat_type(field.type) != field.type:
-            column = column.cast(flat_type(field.type))
-        rows = rows.set_column(index, field.name, column)
-    return rows
 
 
 def _first_duplicate(rows: pa.Table) -> pa.Table | None:
@@ -192,6 +191,16 @@ def _first_duplicate(rows: pa.Table) -> pa.Table | None:
 
 
 def _example(row: pa.Table, names: Iterable[str]) -> str:
-    values = row.to_pylist()[0]
-    text = ", ".join(f"{name}={values[name]!r}" for name in names)
+    text = ", ".join(f"{name}={_shown(row[name][0])}" for name in names)
     return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 3] + "..."
+
+
+def _shown(value: pa.Scalar) -> str:
+    if not value.is_valid:
+        return "NULL"
+    try:
+        shown = value.as_py()
+        return repr(shown) if isinstance(shown, str | bytes) else str(shown)
+    except (ValueError, OverflowError):
+        # Python has neither nanoseconds nor DuckDB's infinite dates.
+        return str(value.cast(pa.string()).as_py())

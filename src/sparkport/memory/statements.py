@@ -23,9 +23,13 @@ from sparkport.errors import (
 )
 from sparkport.memory import constraints as checks
 from sparkport.memory.rows import RowIds, take_batch
-from sparkport.memory.versions import History, TableState, Version
+from sparkport.memory.versions import TableState, Version
 
 _SEGMENT_BYTES = 1 << 20
+
+
+Change = Callable[[Version], tuple[TableState, RowIds, int]]
+"""What a statement does: the new state, the ids of rows changed or removed, and the count."""
 
 
 class Target(Protocol):
@@ -36,17 +40,16 @@ class Target(Protocol):
         """The table's name, for messages."""
         raise NotImplementedError
 
-    @property
-    def history(self) -> History:
-        """The table's versions."""
-        raise NotImplementedError
-
     def reserve_ids(self, count: int) -> RowIds:
         """Return row ids that were never handed out before."""
         raise NotImplementedError
 
-    def commit(self, call: Call, change: Callable[[Version], tuple[TableState, RowIds]]) -> Version:
-        """Add the version that `change` makes of the newest one, under the commit lock."""
+    def changes_by_others(self, call: Call, base: Version) -> list[Version]:
+        """Return what others committed since the call's transaction took its snapshot."""
+        raise NotImplementedError
+
+    def commit(self, call: Call, change: Change) -> int:
+        """Add the version that `change` makes of the newest one, and return its count."""
         raise NotImplementedError
 
 
@@ -72,17 +75,12 @@ class MemoryStatement(Statement):
         self._check_open()
         self._over = True
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
-        changed = 0
 
-        def change(newest: Version) -> tuple[TableState, RowIds]:
-            nonlocal changed
-            if not len(ids):
-                return newest.state, ids  # a statement without rows counts as one all the same
-            state, touched, changed = self._apply(newest, ids)
-            return state, touched
+        def change(newest: Version) -> tuple[TableState, RowIds, int]:
+            # A statement without rows counts as one all the same.
+            return self._apply(newest, ids) if len(ids) else (newest.state, ids, 0)
 
-        self._target.commit(self._call, change)
-        return changed
+        return self._target.commit(self._call, change)
 
     def abort(self) -> None:
         """Forget the staged batches."""
@@ -112,11 +110,9 @@ class MemoryStatement(Statement):
         if not newest.state.arrow_schema.equals(self._arrow_schema, check_metadata=False):
             raise ConflictError(self._target.name, "its columns were altered meanwhile")
 
-    def _check_untouched(self, newest: Version, ids: RowIds) -> None:
+    def _check_untouched(self, ids: RowIds) -> None:
         """First committer wins: refuse rows that changed since the transaction's snapshot."""
-        if self._call.transaction_id is None or newest.number == self._base.number:
-            return
-        for version in self._target.history.since(self._base):
+        for version in self._target.changes_by_others(self._call, self._base):
             if np.isin(version.touched, ids).any():
                 raise ConflictError(self._target.name, "another transaction changed the same rows")
 
@@ -186,7 +182,7 @@ class UpdateStatement(MemoryStatement):
 
     def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
         self._check_same_columns(newest)
-        self._check_untouched(newest, ids)
+        self._check_untouched(ids)
         state = newest.state
         missing = state.rows.missing(ids)
         if len(missing):
@@ -220,7 +216,7 @@ class DeleteStatement(MemoryStatement):
         return with_row_ids(*self._base.state.rows.lookup(ids, self._arrow_schema))
 
     def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
-        self._check_untouched(newest, ids)
+        self._check_untouched(ids)
         rows, removed = newest.state.rows.delete(ids)
         return replace(newest.state, rows=rows), np.unique(ids), removed
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkport.catalog.conform import flat_type
+from sparkport.catalog.conform import flat_type, plain_column
 from sparkport.catalog.tables import ColumnStatistics
+
+_WHOLE = 1 << 30  # print every element
+_MOST_COUNTED = 100_000
 
 
 def column_statistics(column: pa.ChunkedArray) -> ColumnStatistics:
@@ -15,29 +18,23 @@ def column_statistics(column: pa.ChunkedArray) -> ColumnStatistics:
     Minimum and maximum are null scalars where there is no order, and for floats
     with NaN, which SQL orders last and Arrow leaves out.
     """
-    plain = _storage(column)
+    plain = plain_column(column)
     low, high = _range(plain, column.type)
     texts = _is_text(plain.type)
+    nulls = int(pc.sum(plain.is_null()).as_py() or 0)  # unlike null_count right for unions
     return ColumnStatistics(
         minimum=low,
         maximum=high,
-        has_null=plain.null_count > 0,
-        has_not_null=plain.null_count < len(plain),
+        has_null=nulls > 0,
+        has_not_null=nulls < len(plain),
         distinct_count=_distinct(plain),
         max_string_length=_longest(plain) if texts or _is_bytes(plain.type) else None,
         contains_unicode=_has_unicode(plain) if texts else None,
     )
 
 
-def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if isinstance(column.type, pa.BaseExtensionType):
-        return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-    flat = flat_type(column.type)
-    return column.cast(flat) if flat != column.type else column
-
-
 def _range(plain: pa.ChunkedArray, arrow_type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
-    unknown = pa.scalar(None, flat_type(arrow_type))
+    unknown = pa.nulls(1, flat_type(arrow_type))[0]
     if pa.types.is_floating(plain.type) and pc.any(pc.is_nan(plain)).as_py():
         return unknown, unknown
     if isinstance(arrow_type, pa.OpaqueType):
@@ -55,10 +52,18 @@ def _range(plain: pa.ChunkedArray, arrow_type: pa.DataType) -> tuple[pa.Scalar, 
 
 
 def _distinct(plain: pa.ChunkedArray) -> int:
+    if len(plain) > _MOST_COUNTED:
+        return 0  # counting would take longer than the queries it helps to plan
     try:
         return int(pc.count_distinct(plain).as_py())
     except pa.ArrowNotImplementedError:
-        return len({repr(value) for value in plain.to_pylist() if value is not None})
+        valid = [(chunk, i) for chunk in plain.chunks for i in range(len(chunk)) if chunk[i].is_valid]
+        return len({_text(chunk, i) for chunk, i in valid})
+
+
+def _text(array: pa.Array, index: int) -> str:
+    """Return a value in words, for the types that Arrow cannot compare and Python cannot hold."""
+    return str(array.slice(index, 1).to_string(window=_WHOLE, container_window=_WHOLE))
 
 
 def _longest(plain: pa.ChunkedArray) -> int:

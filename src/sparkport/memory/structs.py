@@ -12,6 +12,8 @@ Column = tuple[pa.Field, pa.Array | None]
 
 def add_field(column: Column, path: tuple[str, ...], field: pa.Field, *, if_exists: bool) -> Column:
     """Add a field to the struct that `path` names; existing rows get null."""
+    if not field.name:
+        raise InvalidRequestError("a field needs a name")
     parts = _fields_at(column, path)
     if _position(parts, field.name) is not None:
         if if_exists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -14,14 +14,20 @@ from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, with_rowid
-from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
+from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.memory import statistics
 from sparkport.memory.alter import altered
 from sparkport.memory.predicates import filter_batch
 from sparkport.memory.rows import RowIds, Segment
-from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
+from sparkport.memory.statements import (
+    Change,
+    DeleteStatement,
+    InsertStatement,
+    UpdateStatement,
+    with_row_ids,
+)
 from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Commits, History, TableState, Version
 
@@ -71,7 +77,7 @@ class MemoryTable(DynamicTable):
         self._next_id = 0
         self.table_id = secrets.token_hex(8)
         self.history = History(commits, state)
-        self._statistics: dict[tuple[int, int], ColumnStatistics] = {}
+        self._statistics: dict[tuple[int, bool, int], ColumnStatistics] = {}
 
     @property
     def name(self) -> str:
@@ -100,8 +106,9 @@ class MemoryTable(DynamicTable):
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
         """Fix the version that the call reads."""
         version = self._version(call, time_point)
-        pin = TimePoint(TimeUnit.SNAPSHOT, f"{self.table_id}:{version.number}")
-        return Snapshot(pin, with_rowid(version.state.arrow_schema), version.state.rows.count)
+        return Snapshot(
+            version.pin(self.table_id), with_rowid(version.state.arrow_schema), version.state.rows.count
+        )
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
         """Cut large tables so that a client can read on several threads."""
@@ -116,15 +123,17 @@ class MemoryTable(DynamicTable):
         names = full.names if options.columns is None else list(options.columns)
         projected = pa.schema([full.field(find_column(full, name)) for name in names])
         batches = _batches(call, state, options)
+        # The filter may let more pass than the client will, so that there is no telling where to stop.
+        limit = options.limit if options.filter is None else None
         return pa.RecordBatchReader.from_batches(
-            projected, (batch.select(projected.names) for batch in _limited(batches, options.limit))
+            projected, (batch.select(projected.names) for batch in _limited(batches, limit))
         )
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return exact statistics of the version that the call reads."""
         version = self._version(call, None)
         index = find_column(version.state.arrow_schema, column)
-        key = (version.number, index)
+        key = (version.number, version.private, index)
         known = self._statistics.get(key)
         if known is None:
             rows = version.state.rows.table(version.state.arrow_schema)
@@ -163,7 +172,7 @@ class MemoryTable(DynamicTable):
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
         """Add rows, all or none."""
-        return _run(self.begin_insert(call, returning=returning), rows)
+        return self._run(self.begin_insert(call, returning=returning), rows, returning=returning)
 
     def update(
         self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
@@ -174,12 +183,28 @@ class MemoryTable(DynamicTable):
             raise InvalidRequestError(f"an UPDATE has {len(row_ids)} row ids, but {len(table)} rows")
         table = table.append_column(ROWID, row_ids)
         statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return _run(statement, table.to_reader())
+        return self._run(statement, table.to_reader(), returning=returning)
 
     def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
         """Remove rows, all or none."""
         reader = pa.table({ROWID: row_ids}).to_reader()
-        return _run(self.begin_delete(call, returning=returning), reader)
+        return self._run(self.begin_delete(call, returning=returning), reader, returning=returning)
+
+    def _run(self, statement: Statement, rows: pa.RecordBatchReader, *, returning: bool) -> DMLResult:
+        answers: list[pa.RecordBatch] = []
+        try:
+            for batch in rows:
+                answer = statement.write(batch)
+                if answer is not None:
+                    answers.append(answer)
+            affected = statement.commit()
+        except BaseException:
+            statement.abort()
+            raise
+        if not returning:
+            return DMLResult(affected)
+        arrow_schema = answers[0].schema if answers else self.arrow_schema
+        return DMLResult(affected, pa.RecordBatchReader.from_batches(arrow_schema, answers))
 
     def reserve_ids(self, count: int) -> RowIds:
         """Return row ids that were never handed out before."""
@@ -188,16 +213,24 @@ class MemoryTable(DynamicTable):
             self._next_id += count
         return np.arange(first, first + count, dtype=np.int64)
 
-    def commit(self, call: Call, change: Callable[[Version], tuple[TableState, RowIds]]) -> Version:
+    def changes_by_others(self, call: Call, base: Version) -> list[Version]:
+        """Return what others committed since the call's transaction took its snapshot."""
+        return self._transactions.changes_by_others(call, self.history, base)
+
+    def commit(self, call: Call, change: Change) -> int:
         """Publish what `change` makes of the newest version, and let the transaction see it."""
         with self._commits.lock:
             self._owner.check_present(self)
-            state, touched = change(self.history.newest)
+            newest = self.history.newest
+            seen = self._transactions.version(call, self.table_id, self.history)
+            state, touched, changed = change(newest)
+            private = None
+            if seen.state is not newest.state and _same_columns(seen, newest):
+                private, _, _ = change(seen)
             call.check()
-            self._transactions.version(call, self.table_id, self.history)  # raises when it is over
-            version = self.history.add(state, touched)
+            version = self.history.add(state, touched, writer=call.transaction_id, private=private)
             self._transactions.wrote(call, self.table_id, version)
-            return version
+            return changed
 
     def _version(self, call: Call, time_point: TimePoint | None) -> Version:
         if time_point is not None:
@@ -208,10 +241,14 @@ class MemoryTable(DynamicTable):
         """Return the version a statement starts from, with the newest columns."""
         version = self._version(call, None)
         newest = self.history.newest
-        if version.state.arrow_schema.equals(newest.state.arrow_schema):
+        if _same_columns(version, newest):
             return version
         # The transaction's own ALTER carries no id: go on from the altered table.
         return newest
+
+
+def _same_columns(one: Version, other: Version) -> bool:
+    return bool(one.state.arrow_schema.equals(other.state.arrow_schema))
 
 
 def _batches(call: Call, state: TableState, options: ScanOptions) -> Iterator[pa.RecordBatch]:
@@ -244,19 +281,3 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         limit -= batch.num_rows
         if limit <= 0:
             return
-
-
-def _run(statement: Statement, rows: pa.RecordBatchReader) -> DMLResult:
-    answers: list[pa.RecordBatch] = []
-    try:
-        for batch in rows:
-            answer = statement.write(batch)
-            if answer is not None:
-                answers.append(answer)
-        affected = statement.commit()
-    except BaseException:
-        statement.abort()
-        raise
-    if not answers:
-        return DMLResult(affected)
-    return DMLResult(affected, pa.RecordBatchReader.from_batches(answers[0].schema, answers))

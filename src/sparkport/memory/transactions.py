@@ -46,7 +46,8 @@ class MemoryTransactions(TransactionManager):
         self._lock = threading.Lock()
         # Both in the order of their last use, so that expiring looks at the front only.
         self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
-        self._expired: OrderedDict[str, None] = OrderedDict()
+        self._expired: OrderedDict[str, _Transaction] = OrderedDict()
+        self._expirations = 0
 
     def begin_transaction(self, call: Call) -> str:
         """Start a transaction that sees what is committed now."""
@@ -70,10 +71,16 @@ class MemoryTransactions(TransactionManager):
         """Return the state, or None for an unknown id."""
         with self._lock:
             self._expire()
-            if transaction_id in self._expired:
-                return TransactionState.ABORTED
-            found = self._transactions.get(transaction_id)
-        return found.state if found and found.principal == call.principal else None
+            try:
+                return self._find(call, transaction_id).state
+            except NotFoundError:
+                return None
+
+    def expirations(self) -> int:
+        """Return how many transactions have expired so far."""
+        with self._lock:
+            self._expire()
+            return self._expirations
 
     def version(self, call: Call, table_id: str, history: History) -> Version:
         """Return the version of a table that the call reads."""
@@ -81,15 +88,27 @@ class MemoryTransactions(TransactionManager):
             return history.newest
         transaction = self._active(call, call.transaction_id)
         if table_id in transaction.own:
-            return history.numbered(transaction.own[table_id])
+            return history.as_written(transaction.own[table_id])
         # A table made after the transaction began is most likely its own: CREATE
         # TABLE carries no transaction id, yet the statements after it must see it.
         return history.as_of(transaction.sequence) or history.newest
 
+    def changes_by_others(self, call: Call, history: History, base: Version) -> list[Version]:
+        """Return what others committed since the call's transaction took its snapshot.
+
+        `base` counts for a table that is younger than the transaction.
+        """
+        if call.transaction_id is None:
+            return []
+        snapshot = history.as_of(self._active(call, call.transaction_id).sequence) or base
+        return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
+
     def wrote(self, call: Call, table_id: str, version: Version) -> None:
-        """Let the call's transaction see its own write from now on."""
-        if call.transaction_id is not None:
-            self._active(call, call.transaction_id).own[table_id] = version.number
+        """Let the call's transaction, if it is still there, see its own write from now on."""
+        with self._lock:
+            transaction = self._transactions.get(call.transaction_id or "")
+            if transaction is not None:
+                transaction.own[table_id] = version.number
 
     def _active(self, call: Call, transaction_id: str) -> _Transaction:
         with self._lock:
@@ -110,9 +129,7 @@ class MemoryTransactions(TransactionManager):
             transaction.state = state
 
     def _find(self, call: Call, transaction_id: str) -> _Transaction:
-        if transaction_id in self._expired:
-            raise TransactionNotActiveError(transaction_id, TransactionState.ABORTED)
-        transaction = self._transactions.get(transaction_id)
+        transaction = self._transactions.get(transaction_id) or self._expired.get(transaction_id)
         if transaction is None or transaction.principal != call.principal:
             raise NotFoundError("transaction", transaction_id)
         return transaction
@@ -125,7 +142,11 @@ class MemoryTransactions(TransactionManager):
             crowded = len(self._transactions) > _MOST_TRANSACTIONS
             if self._transactions[oldest].last_used >= oldest_allowed and not crowded:
                 return
-            del self._transactions[oldest]
-            self._expired[oldest] = None
+            transaction = self._transactions.pop(oldest)
+            self._expirations += 1
+            transaction.own.clear()
+            if transaction.state is TransactionState.ACTIVE:
+                transaction.state = TransactionState.ABORTED
+            self._expired[oldest] = transaction
             if len(self._expired) > _MOST_TRANSACTIONS:
                 self._expired.popitem(last=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -14,6 +15,8 @@ from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.memory.rows import RowIds, Rows
+
+_PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,9 @@ class Version:
     """A state with its place in history.
 
     `sequence` orders the commits of the whole catalog; `touched` are the ids of
-    the rows that this version changed or removed.
+    the rows that this version changed or removed; `writer` is the transaction that
+    made it. A private one is how the table looks to its writer alone, without what
+    others committed since the writer's snapshot.
     """
 
     number: int
@@ -38,6 +43,12 @@ class Version:
     committed_at: datetime
     state: TableState
     touched: RowIds
+    writer: str | None = None
+    private: bool = False
+
+    def pin(self, table_id: str) -> TimePoint:
+        """Return the time point that names this very state."""
+        return TimePoint(TimeUnit.SNAPSHOT, f"{table_id}:{self.number}{'p' if self.private else ''}")
 
 
 @dataclass(slots=True)
@@ -59,6 +70,7 @@ class History:
     def __init__(self, commits: Commits, state: TableState) -> None:
         self._commits = commits
         self._versions: list[Version] = []
+        self._private: dict[int, Version] = {}
         self.add(state)
 
     @property
@@ -66,14 +78,23 @@ class History:
         """The current version."""
         return self._versions[-1]
 
-    def add(self, state: TableState, touched: RowIds | None = None) -> Version:
-        """Append a version and return it."""
+    def add(
+        self,
+        state: TableState,
+        touched: RowIds | None = None,
+        *,
+        writer: str | None = None,
+        private: TableState | None = None,
+    ) -> Version:
+        """Append a version and return it; `private` is what its writer sees instead."""
         now = datetime.now(UTC)
         if self._versions:
             # Times must rise strictly, or AT TIMESTAMP could not tell two versions apart.
             now = max(now, self._versions[-1].committed_at + timedelta(microseconds=1))
         ids = np.empty(0, np.int64) if touched is None else touched
-        version = Version(len(self._versions), self._commits.next(), now, state, ids)
+        version = Version(len(self._versions), self._commits.next(), now, state, ids, writer)
+        if private is not None:
+            self._private[version.number] = replace(version, state=private, private=True)
         self._versions.append(version)
         return version
 
@@ -82,6 +103,10 @@ class History:
         if not 0 <= number < len(self._versions):
             raise NotFoundError("version", str(number))
         return self._versions[number]
+
+    def as_written(self, number: int) -> Version:
+        """Return the version as its writer sees it."""
+        return self._private.get(number) or self.numbered(number)
 
     def as_of(self, sequence: int) -> Version | None:
         """Return the newest version that was committed at or before `sequence`."""
@@ -100,10 +125,11 @@ class History:
             case TimeUnit.TIMESTAMP:
                 return self._at_time(_timestamp(time_point.value), time_point.value)
             case TimeUnit.SNAPSHOT:
-                owner, _, number = time_point.value.rpartition(":")
-                if owner != table_id or not number.isdigit():
+                pin = _PIN.fullmatch(time_point.value)
+                if pin is None or pin["owner"] != table_id:
                     raise NotFoundError("snapshot", time_point.value)
-                return self.numbered(int(number))
+                number = int(pin["number"])
+                return self.as_written(number) if pin["private"] else self.numbered(number)
 
     def _at_time(self, moment: datetime, text: str) -> Version:
         index = bisect.bisect_right(self._versions, moment, key=lambda version: version.committed_at)

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.protocol.arrow_samples import batches, field, frame, frames_of, ipc_stream, varint
 
 from sparkport.errors import CancelledError, InvalidRequestError
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, decode, encode_metadata
+
+from .arrow_samples import batches, field, frame, frames_of, ipc_stream, varint
 
 SAMPLES = batches()
 CONTINUATION = b"\xff\xff\xff\xff"
@@ -372,7 +373,10 @@ def test_missing_dictionary_is_refused() -> None:
             pa.record_batch({"d": pa.array([7, 8, 8]).dictionary_encode()}),
             struct.pack("<iii", 0, 1, 1),
             struct.pack("<iii", 0, 1, 9),
-            "In column 0: Dictionary indices invalid: Value at position 2 out of bounds: 9 (should be in [0, 1])",
+            (
+                "In column 0: Dictionary indices invalid: "
+                "Value at position 2 out of bounds: 9 (should be in [0, 1])"
+            ),
         ),
         (
             pa.record_batch({"l": pa.array([[1], [2]], pa.list_(pa.int8()))}),

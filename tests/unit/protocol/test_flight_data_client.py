@@ -10,9 +10,10 @@ import grpc
 import pyarrow as pa
 import pytest
 from pyarrow import flight
-from unit.protocol.arrow_samples import batches
 
 from sparkport.protocol.flight_data import Decoder, Encoder, decode, encode_metadata
+
+from .arrow_samples import batches
 
 SAMPLES = batches()
 

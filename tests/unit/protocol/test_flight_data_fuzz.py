@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import random
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from unit.protocol.arrow_samples import batches, frame, frames_of, ipc_stream
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol.flight_data import Decoder, Encoder, Limits, decode
 
+from .arrow_samples import batches, frame, frames_of, ipc_stream
+
+ROOT = Path(__file__).parents[3]
+MODULE = "tests.unit.protocol.test_flight_data_fuzz"
 CASES = 12_000
 LIMITS = Limits(decompressed_bytes=1 << 24)
 SHOWN_ROWS = 1_000
@@ -25,12 +32,12 @@ _WORDS = (0, 1, 2, 3, 4, 7, 8, 12, 16, 24, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 1 << 31, 
 def test_damaged_streams_end_in_an_error_or_in_valid_batches(seed: int) -> None:
     """No damage to a stream crashes the reader, hangs it, or raises anything but the two errors it names."""
     child = subprocess.run(
-        [sys.executable, "-X", "faulthandler", __file__, str(seed), str(CASES)],
+        [sys.executable, "-X", "faulthandler", "-m", MODULE, str(seed), str(CASES)],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+        cwd=ROOT,
     )
 
     assert child.returncode == 0, f"{child.stdout[-500:]}\n{child.stderr[-3000:]}"
@@ -83,7 +90,24 @@ def _consume(frames: list[bytes]) -> None:
         if batch.num_rows < SHOWN_ROWS:
             str(batch.schema)
             for column in batch.columns:
-                column.to_string()
+                _use(column)
+
+
+def _use(column: pa.Array) -> None:
+    """Run the kernels that follow offsets and views without a look at the nulls."""
+    column.to_string()
+    backwards = pa.array(range(len(column))[::-1], pa.int64())
+    kernels: list[Callable[[], object]] = [
+        lambda: column.take(backwards),
+        lambda: pa.concat_arrays([column, column]),
+        lambda: pc.list_flatten(column),
+        lambda: column.cast(pa.large_string()),
+        lambda: column.cast(pa.int64(), safe=False),
+    ]
+    for kernel in kernels:
+        # Most kernels have no variant for most types; a crash is what is looked for.
+        with contextlib.suppress(pa.ArrowException):
+            kernel()
 
 
 def _damage_stream(rng: random.Random, frames: list[bytes], streams: list[list[bytes]]) -> list[bytes]:

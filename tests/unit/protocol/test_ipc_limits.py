@@ -4,11 +4,12 @@ import struct
 
 import pyarrow as pa
 import pytest
-from unit.protocol.arrow_samples import batches, frame, frames_of, ipc_stream
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import ipc_limits
 from sparkport.protocol.flight_data import Decoder, Encoder, Limits, decode
+
+from .arrow_samples import batches, frame, frames_of, ipc_stream
 
 NUMBERS = pa.record_batch({"a": pa.array([1, 2, 3]), "b": pa.array([4, 5, 6])})
 
@@ -103,13 +104,16 @@ def test_dictionaries_without_a_batch_do_not_pile_up() -> None:
 
 def test_batch_of_too_many_rows_is_refused() -> None:
     """Columns of type null can claim any number of rows without a byte."""
-    nulls = pa.record_batch({"n": pa.nulls(1 << 33)})
-    frames = frames_of(ipc_stream(nulls))
+    schema, batch = frames_of(ipc_stream(pa.record_batch({"n": pa.nulls(1_000)})))
+    length = header_table(bytes(decode(batch).header))._at(ipc_limits._BATCH_LENGTH)
 
-    assert read(frames, Limits(rows=1 << 33))[0].num_rows == 1 << 33
-    with pytest.raises(LimitExceededError) as caught:
-        read(frames)
-    assert str(caught.value) == "the batch has 8589934592 rows, the limit is 2147483647"
+    assert read([schema, batch], Limits(rows=1_000))[0].num_rows == 1_000
+    with pytest.raises(LimitExceededError, match=r"^the batch has 1000 rows, the limit is 999$"):
+        read([schema, batch], Limits(rows=999))
+    with pytest.raises(
+        LimitExceededError, match=r"^the batch has 1099511627776 rows, the limit is 2147483647$"
+    ):
+        read([schema, patched(batch, length, struct.pack("<q", 1 << 40))])
 
 
 def test_deep_nesting_is_refused() -> None:

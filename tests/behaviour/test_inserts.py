@@ -1,0 +1,174 @@
+"""INSERT: what goes in, what comes back, what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sparkport.catalog import Call, DynamicSchema
+from sparkport.errors import InvalidRequestError, SchemaMismatchError
+from tests.behaviour.engine import (
+    create,
+    ids,
+    insert,
+    numbers,
+    read,
+    rows,
+    values,
+    version,
+)
+
+PAIR = {"a": pa.int64(), "b": pa.string()}
+
+
+def test_inserted_rows_are_read_back_in_order(schema: DynamicSchema) -> None:
+    """Statements add rows at the end."""
+    table = create(schema, PAIR)
+
+    assert insert(table, [{"a": 1, "b": "x"}, {"a": 2, "b": None}]) == 2
+    assert insert(table, [{"a": 3, "b": ""}]) == 1
+    assert rows(table) == [{"a": 1, "b": "x"}, {"a": 2, "b": None}, {"a": 3, "b": ""}]
+
+
+def test_columns_are_matched_by_name(schema: DynamicSchema) -> None:
+    """The order and case of incoming columns do not matter."""
+    table = create(schema, PAIR)
+    table.insert(Call(), pa.table({"B": ["x"], "a": [1]}).to_reader())
+
+    assert rows(table) == [{"a": 1, "b": "x"}]
+
+
+def test_insert_without_returning_returns_nothing(schema: DynamicSchema) -> None:
+    """Rows come back only if they are asked for."""
+    table = numbers(schema)
+
+    assert table.insert(Call(), pa.table({"n": [1]}).to_reader()).returning_data is None
+    statement = table.begin_insert(Call(), returning=False)
+    assert statement.write(pa.record_batch({"n": [1]})) is None
+    assert statement.commit() == 1
+
+
+def test_insert_returns_what_is_stored(schema: DynamicSchema) -> None:
+    """RETURNING gives the rows with the table's types and their row ids."""
+    table = create(schema, {"a": pa.int8(), "b": pa.large_string()})
+    result = table.insert(Call(), pa.table({"b": ["x", None], "a": [1, 2]}).to_reader(), returning=True)
+
+    assert result.affected_rows == 2
+    assert result.returning_data is not None
+    returned = result.returning_data.read_all()
+    assert returned.schema == table.arrow_schema
+    assert returned.equals(read(table))
+
+
+def test_each_batch_is_answered_before_the_next(schema: DynamicSchema) -> None:
+    """A statement answers batch by batch; nothing is visible before its end."""
+    table = numbers(schema)
+    statement = table.begin_insert(Call(), returning=True)
+    first = statement.write(pa.record_batch({"n": [1, 2]}))
+    second = statement.write(pa.record_batch({"n": [3]}))
+
+    assert rows(table) == []
+    assert statement.commit() == 3
+    assert first is not None
+    assert second is not None
+    assert pa.Table.from_batches([first, second]).equals(read(table))
+
+
+def test_empty_insert_is_a_statement(schema: DynamicSchema) -> None:
+    """No rows are fine: nothing changes, and the statement counts as a version."""
+    table = numbers(schema, 1)
+    before = version(table)
+
+    assert insert(table, []) == 0
+    assert values(table) == [1]
+    assert version(table) == before + 1
+
+
+def test_empty_insert_returns_no_rows(schema: DynamicSchema) -> None:
+    """RETURNING of nothing is an empty stream with the table's columns."""
+    table = numbers(schema)
+    result = table.insert(Call(), pa.table({"n": pa.array([], pa.int64())}).to_reader(), returning=True)
+
+    assert result.affected_rows == 0
+    assert result.returning_data is not None
+    assert result.returning_data.schema.names == ["n", "rowid"]
+    assert result.returning_data.read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("incoming", "message"),
+    [
+        (pa.table({"a": [1]}), "schema mismatch: column mismatch: table has 2 columns, input has 1"),
+        (
+            pa.table({"a": [1], "b": ["x"], "c": [1]}),
+            "schema mismatch: column mismatch: table has 2 columns, input has 3",
+        ),
+        (pa.table({"a": [1], "c": ["x"]}), "schema mismatch: column 'b' is missing in the input"),
+        (
+            pa.table({"a": ["text"], "b": ["x"]}),
+            "schema mismatch: column 'a' has type int64, input has string",
+        ),
+        (
+            pa.table({"a": [[1]], "b": ["x"]}),
+            "schema mismatch: column 'a' has type int64, input has list<item: int64>",
+        ),
+        (
+            pa.table({"a": [1.5], "b": ["x"]}),
+            "schema mismatch: column 'a' has type int64, input has double",
+        ),
+        (
+            pa.table([pa.array([1]), pa.array([1]), pa.array(["x"])], ["a", "a", "b"]).drop_columns([]),
+            "schema mismatch: column mismatch: table has 2 columns, input has 3",
+        ),
+    ],
+)
+def test_rows_of_other_columns_are_refused(schema: DynamicSchema, incoming: pa.Table, message: str) -> None:
+    """The error says what the table has and what came in."""
+    table = create(schema, PAIR)
+
+    with pytest.raises(SchemaMismatchError) as caught:
+        table.insert(Call(), incoming.to_reader())
+    assert str(caught.value) == message
+    assert rows(table) == []
+
+
+def test_finished_statement_takes_no_more(schema: DynamicSchema) -> None:
+    """After commit or abort a statement is over; aborting again is fine."""
+    table = numbers(schema)
+    statement = table.begin_insert(Call(), returning=False)
+    statement.commit()
+    statement.abort()
+    statement.abort()
+
+    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+        statement.write(pa.record_batch({"n": [1]}))
+    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+        statement.commit()
+    assert rows(table) == []
+
+
+def test_many_small_batches_become_one_statement(schema: DynamicSchema) -> None:
+    """The cut of the stream does not matter."""
+    table = numbers(schema)
+    data = pa.table({"n": range(1000)})
+
+    assert table.insert(Call(), data.to_reader(max_chunksize=7)).affected_rows == 1000
+    assert values(table) == list(range(1000))
+    assert version(table) == 2
+
+
+def test_ids_of_overlapping_inserts_find_their_rows(schema: DynamicSchema) -> None:
+    """Whichever statement commits first, an id leads to its own row."""
+    table = numbers(schema)
+    first = table.begin_insert(Call(), returning=False)
+    second = table.begin_insert(Call(), returning=False)
+    first.write(pa.record_batch({"n": [1, 2]}))
+    second.write(pa.record_batch({"n": [3, 4]}))
+    second.commit()
+    first.commit()
+    by_id = dict(zip(ids(table), values(table), strict=True))
+    result = table.delete(Call(), pa.array(sorted(by_id), pa.int64()), returning=True)
+
+    assert result.returning_data is not None
+    returned = result.returning_data.read_all()
+    assert dict(zip(returned["rowid"].to_pylist(), returned["n"].to_pylist(), strict=True)) == by_id
