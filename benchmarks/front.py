@@ -89,11 +89,11 @@ def serve_bare(ints: int, texts: int) -> None:
 
 def serve_sparkport(ints: int, texts: int) -> None:
     from sparkport import CatalogBuilder, Server
-    from sparkport.app.logs import LogFormat, configure_logs
+    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
     from sparkport.memory import MemoryCatalog
 
-    configure_logs(LogFormat.JSON, "warning")
+    configure_logs(LogFormat.JSON, LogLevel.WARNING)
     tables = (
         CatalogBuilder()
         .schema("bench")

@@ -12,11 +12,12 @@ import typer
 
 from sparkport import __version__
 from sparkport.app.loading import load_app
-from sparkport.app.logs import LogFormat, configure_logs
+from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import sample_catalog
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ConfigError, Engine
+from sparkport.errors import SparkportError
 from sparkport.memory import MemoryCatalog
 
 app = typer.Typer(
@@ -94,8 +95,9 @@ def serve(
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.CONSOLE,
     log_level: Annotated[
-        str, typer.Option(envvar="SPARKPORT_LOG_LEVEL", help="debug, info, warning or error.")
-    ] = "info",
+        LogLevel,
+        typer.Option(envvar="SPARKPORT_LOG_LEVEL", case_sensitive=False, help="How much is logged."),
+    ] = LogLevel.INFO,
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
     try:
@@ -113,7 +115,7 @@ def serve(
             authenticate=not no_auth,
             default_catalog=catalog,
         )
-    except (ConfigError, OSError, KeyError) as error:
+    except (ConfigError, SparkportError, OSError) as error:
         typer.echo(f"sparkport: {error}", err=True)
         raise typer.Exit(2) from error
     _run(server, catalog)

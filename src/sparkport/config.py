@@ -33,6 +33,8 @@ class ServeConfig:
     grace_seconds: float = 10.0
 
     def __post_init__(self) -> None:
+        if not self.catalog:
+            raise ConfigError("the catalog needs a name")
         if not self.authenticate and self.token is not None:
             raise ConfigError("--token and --no-auth exclude each other")
         if self.token == "":

@@ -44,6 +44,9 @@ def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:
         bad = [key for key, value in found.items() if not isinstance(value, Catalog)]
         if bad:
             raise ConfigError(f"--app: {spec} has something under {bad[0]!r} that is not a catalog")
+        nameless = [key for key in found if not isinstance(key, str) or not key]
+        if nameless:
+            raise ConfigError(f"--app: {spec} has a catalog under {nameless[0]!r}, which is not a name")
         return dict(found)
     if isinstance(found, Catalog):
         return {name: found}

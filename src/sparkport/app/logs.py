@@ -16,7 +16,16 @@ class LogFormat(enum.StrEnum):
     JSON = "json"
 
 
-def configure_logs(log_format: LogFormat, level: str) -> None:
+class LogLevel(enum.StrEnum):
+    """From which weight on lines are logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def configure_logs(log_format: LogFormat, level: LogLevel) -> None:
     """Set up the log of this process."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()

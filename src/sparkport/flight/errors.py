@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 import grpc
@@ -60,7 +61,9 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
     else:
         code = grpc.StatusCode.INTERNAL
         message = f"Internal error, trace id {trace_id}"
-        _log.error("unexpected error", trace_id=trace_id, exc_info=error)
+        # Written out here: a renderer of its own would print local variables, rows among them.
+        text = "".join(traceback.format_exception(error))
+        _log.error("unexpected error", trace_id=trace_id, exception=text)
     if not airport:
         return Outcome(code, message)
     trailers: list[tuple[str, str | bytes]] = [

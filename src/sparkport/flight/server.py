@@ -15,6 +15,7 @@ from sparkport.flight.service import FlightService
 from sparkport.flight.site import Site
 
 _FLIGHT = "arrow.flight.protocol.FlightService"
+_ONLY_UNCOMPRESSED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class ServerLimits:
     """What one client may cost the server."""
 
     concurrent_calls: int = 128
-    message_bytes: int = 64 << 20
+    message_bytes: int = 256 << 20  # DuckDB sends 2048 rows at a time, however wide
     header_bytes: int = 64 << 10
 
 
@@ -42,6 +43,8 @@ class GrpcServer:
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_metadata_size", limits.header_bytes),
                 ("grpc.absolute_max_metadata_size", limits.header_bytes),
+                # gRPC unpacks a message before it looks at its size, or at who sent it.
+                ("grpc.compression_enabled_algorithms_bitset", _ONLY_UNCOMPRESSED),
                 ("grpc.so_reuseport", 0),
                 ("grpc.keepalive_time_ms", 60_000),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),

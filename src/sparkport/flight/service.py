@@ -29,6 +29,7 @@ from sparkport.protocol.flight_data import FlightData
 _log = structlog.get_logger("sparkport")
 
 _SERVICE = "/arrow.flight.protocol.FlightService/"
+_LONGEST_DETAIL = 200
 
 M = TypeVar("M", bound=Message)
 Frames = Iterator[bytes]
@@ -218,8 +219,13 @@ def _finish(note: _Note, headers: Headers, status: str, trace: str | None = None
     _log.info(
         "request",
         method=note.method,
-        **{key: value for key, value in note.details.items() if value},
+        **{key: _loggable(value) for key, value in note.details.items() if value},
         ms=round((time.perf_counter() - note.started) * 1000, 1),
         status=status,
-        trace_id=trace or headers.get("airport-trace-id") or None,
+        trace_id=trace or _loggable(headers.get("airport-trace-id")) or None,
     )
+
+
+def _loggable(text: str) -> str:
+    """Return what a client sent: short, and without what would steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_DETAIL])

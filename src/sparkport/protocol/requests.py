@@ -274,7 +274,7 @@ def drop_schema(body: bytes) -> DropSchemaRequest:
 
 
 def create_table(body: bytes) -> CreateTableRequest:
-    """Decode `create_table`.
+    """Decode `create_table`, with columns that the answer can show to DuckDB.
 
     A composite key arrives unordered, but its columns are also the last of the
     NOT NULL columns, in declared order.
@@ -287,6 +287,7 @@ def create_table(body: bytes) -> CreateTableRequest:
             f"on_conflict is error, ignore or replace, not '{wire.on_conflict}'"
         ) from error
     arrow_schema = schemas.decode(raw_bytes(wire.arrow_schema))
+    schemas.present(arrow_schema)
     names = arrow_schema.names
     declared = [names[i] for i in wire.not_null_constraints if 0 <= i < len(names)]
     key = wire.primary_key_columns or wire.multi_key_primary_keys
@@ -316,7 +317,7 @@ def drop_table(body: bytes) -> DropTableRequest:
 def add_column(body: bytes) -> AlterTableRequest:
     """Decode `add_column`."""
     wire = decode(body, _AddColumn)
-    column = schemas.decode_single_field(raw_bytes(wire.column_schema))
+    column = _column(wire.column_schema)
     return _alter(wire, ddl.AddColumn(column, wire.if_column_not_exists))
 
 
@@ -341,7 +342,7 @@ def rename_table(body: bytes) -> AlterTableRequest:
 def change_column_type(body: bytes) -> AlterTableRequest:
     """Decode `change_column_type`."""
     wire = decode(body, _ChangeColumnType)
-    column = schemas.decode_single_field(raw_bytes(wire.column_schema))
+    column = _column(wire.column_schema)
     return _alter(wire, ddl.ChangeColumnType(column.name, column.type, wire.expression))
 
 
@@ -378,6 +379,7 @@ def add_field(body: bytes) -> AlterTableRequest:
             " (DuckDB's Airport extension loses it);"
             " change the column's type instead: ALTER TABLE ... ALTER ... TYPE STRUCT(...)"
         )
+    schemas.present(pa.schema([(path[0], pa.struct([field]))]))
     return _alter(wire, ddl.AddField(path, field, wire.if_field_not_exists))
 
 
@@ -398,6 +400,13 @@ def add_constraint(body: bytes) -> AlterTableRequest:
     """Decode `add_constraint`."""
     wire = decode(body, _AddConstraint)
     return _alter(wire, ddl.AddConstraint(wire.constraint))
+
+
+def _column(raw: msgspec.Raw) -> pa.Field:
+    """Return the one field, of a type that the answer can show to DuckDB."""
+    field = schemas.decode_single_field(raw_bytes(raw))
+    schemas.present(pa.schema([field]))
+    return field
 
 
 def _alter(wire: _Alter, change: ddl.TableChange) -> AlterTableRequest:

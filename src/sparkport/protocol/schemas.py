@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.tables import TableConstraints
-from sparkport.errors import InvalidRequestError, LimitExceededError
+from sparkport.errors import InvalidRequestError, LimitExceededError, PreconditionError
 from sparkport.protocol import msgpack
 
 _MOST_COLUMNS = 10_000
@@ -17,7 +17,7 @@ _LARGEST_DUCKDB_PRECISION = 38
 _EXTENSION_NAME = b"ARROW:extension:name"
 
 
-class UnpresentableError(Exception):
+class UnpresentableError(PreconditionError):
     """DuckDB has no type for a column."""
 
 

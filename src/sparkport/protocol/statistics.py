@@ -6,13 +6,17 @@ import pyarrow as pa
 
 from sparkport.catalog.tables import ColumnStatistics
 
+# The client takes a null bound of texts for a text, and compares the first eight bytes.
+_GREATEST_TEXT = "\U0010ffff" * 2
+_LONG_TEXT = 64
+
 
 def encode(statistics: ColumnStatistics, field: pa.Field) -> bytes:
     """Return an IPC stream with one row; minimum and maximum have the column's type."""
     texts = _is_text(field)
     columns = {
-        "min": _bound(statistics.minimum, field.type, texts=texts),
-        "max": _bound(statistics.maximum, field.type, texts=texts),
+        "min": _bound(statistics.minimum, field.type, "" if texts else None),
+        "max": _bound(statistics.maximum, field.type, _GREATEST_TEXT if texts else None),
         "has_not_null": pa.array([statistics.has_not_null]),
         "has_null": pa.array([statistics.has_null]),
         "distinct_count": pa.array([statistics.distinct_count], pa.uint64()),
@@ -36,16 +40,17 @@ def encode(statistics: ColumnStatistics, field: pa.Field) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _bound(value: pa.Scalar, arrow_type: pa.DataType, *, texts: bool) -> pa.Array:
+def _bound(value: pa.Scalar, arrow_type: pa.DataType, widest: str | None) -> pa.Array:
+    """Return a bound as a column; `widest` is the bound of texts that shuts nothing out."""
     storage_type = arrow_type.storage_type if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
     plain = value.value if isinstance(value, pa.ExtensionScalar) else value
-    # Without any text the bounds mean nothing, but the client wants some.
-    empty = "" if texts else None
-    storage = (
-        pa.array([plain.as_py()], plain.type).cast(storage_type)
-        if plain is not None and plain.is_valid
-        else pa.array([empty], storage_type)
-    )
+    if plain is None or not plain.is_valid:
+        storage = pa.array([widest], storage_type)
+    elif widest is not None:
+        text = plain.as_py()
+        storage = pa.array([text if len(text) <= _LONG_TEXT else text[:_LONG_TEXT] + widest], storage_type)
+    else:
+        storage = pa.repeat(plain, 1).cast(storage_type)  # not through Python: it has no infinite dates
     if isinstance(arrow_type, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(arrow_type, storage)
     return storage

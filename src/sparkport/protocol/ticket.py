@@ -70,7 +70,7 @@ class Sealer:
             raise InvalidRequestError("the ticket is not valid; ask for a new one with GetFlightInfo")
         try:
             expires, ticket = msgspec.msgpack.decode(payload, type=tuple[int, Ticket])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidRequestError("the ticket is of another version of the server") from error
         if self._clock() > expires:
             raise InvalidRequestError("the ticket has expired; ask for a new one with GetFlightInfo")

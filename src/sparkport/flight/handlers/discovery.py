@@ -29,9 +29,10 @@ def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
     if not isinstance(catalog, VersionedCatalog):
         return _listing(request, catalog, wanted.catalog, CatalogVersion(1))
     version = catalog.catalog_version(request.call)
-    # The object itself is part of the key: a dropped and re-added name is another catalog.
-    key = (wanted.catalog, catalog, version, request.call.principal)
-    return site.listings.get(key, lambda: _listing(request, catalog, wanted.catalog, version))
+    key = (wanted.catalog, request.call.principal)
+    return site.listings.get(
+        key, catalog, version, lambda: _listing(request, catalog, wanted.catalog, version)
+    )
 
 
 def catalog_version(site: Site, request: Request, wanted: CatalogRequest) -> CatalogVersion:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from sparkport.catalog import buffered
+from sparkport.catalog.call import Call
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
@@ -26,8 +28,12 @@ from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
 
 # A cancelled stream can look like a finished one for a moment: the end of the
-# input and the cancellation reach the server as two events.
-_CANCEL_GRACE_SECONDS = 0.002
+# input and the cancellation reach the server as two events, the second one on a
+# thread that has to wait its turn when others are busy.
+_TURN_SECONDS = 0.001
+_LATE_SECONDS = 0.0003
+_QUIET_TURNS = 2
+_MOST_TURNS = 100
 
 
 def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
@@ -56,13 +62,26 @@ def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> I
             answer = statement.write(batch)
             if returning:
                 yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
-        request.call.wait_cancelled(_CANCEL_GRACE_SECONDS)
+        _let_cancellation_arrive(request.call)
         request.call.check()
         total = statement.commit()
     except BaseException:
         statement.abort()
         raise
     yield encode_metadata(msgpack.encode({"total_changed": total}))
+
+
+def _let_cancellation_arrive(call: Call) -> None:
+    """Wait until this thread was woken in time twice in a row: then the others had their turn too."""
+    quiet = 0
+    for _ in range(_MOST_TURNS):
+        started = time.perf_counter()
+        if call.wait_cancelled(_TURN_SECONDS):
+            return
+        late = time.perf_counter() - started - _TURN_SECONDS
+        quiet = quiet + 1 if late < _LATE_SECONDS else 0
+        if quiet == _QUIET_TURNS:
+            return
 
 
 def _begin(
@@ -85,6 +104,11 @@ def _begin(
             return buffered.begin_insert(request.call, table, returning=returning), columns
         case "update":
             _need_rowid(table, columns, "UPDATE")
+            if returning and ROWID in (name.lower() for name in visible.names):
+                raise NotImplementedByServerError(
+                    f"UPDATE ... RETURNING cannot be answered for a table with a column named '{ROWID}':"
+                    " DuckDB's Airport extension takes it for the row id"
+                )
             names = _set_columns(incoming, visible)
             statement = buffered.begin_update(request.call, table, names, returning=returning)
             return statement, _update_reply(names, visible)

@@ -12,7 +12,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint
-from sparkport.catalog.tables import SplittableTable, StatisticsTable, Table
+from sparkport.catalog.tables import ColumnStatistics, SplittableTable, StatisticsTable, Table, VersionedTable
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
@@ -25,6 +25,9 @@ from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, Sta
 from sparkport.protocol.ticket import Ticket
 
 _ROWID = (1 << 64) - 1
+_UNKNOWN = ColumnStatistics(
+    pa.scalar(None), pa.scalar(None), has_null=True, has_not_null=True, distinct_count=0
+)
 _DATABASES_SCHEMA = pa.schema([("name", pa.string()), ("description", pa.string())])
 
 
@@ -63,9 +66,10 @@ def column_statistics(site: Site, request: Request, wanted: StatisticsRequest) -
     table = site.table(request, address.path)
     if not isinstance(table, StatisticsTable):
         raise UnsupportedOperationError("table", table.name, "column statistics")
-    pinned(request, table, address, None)
-    columns = shown_schema(request, table)
+    pin, columns = pinned(request, table, address, None)
     field = columns.field(find_column(columns, wanted.column))
+    if isinstance(table, VersionedTable) and table.snapshot(request.call, None).time_point != pin:
+        return statistics.encode(_UNKNOWN, field)  # the scan will read what an ALTER has made since
     return statistics.encode(table.column_statistics(request.call, field.name), field)
 
 

@@ -1,0 +1,299 @@
+"""The command line: what it prints, what it refuses, how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import sparkport
+from sparkport import cli
+from tests.flight_client import Flight, refusal
+
+from .serving import Process
+
+Run = Callable[..., tuple[int, str, str]]
+
+APP = """
+import pyarrow as pa
+from sparkport import CatalogBuilder
+from sparkport.memory import MemoryCatalog
+
+builder = CatalogBuilder().schema("demo").table("numbers", pa.table({"n": [1, 2, 3]}))
+catalog = builder.build()
+several = {"one": catalog, "two": MemoryCatalog()}
+nothing = 42
+wrong = {"one": 1}
+numbered = {1: catalog}
+alike = {"one": catalog, "ONE": catalog}
+
+
+def made():
+    return catalog
+
+
+class Holder:
+    inner = catalog
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
+    """Run a command that ends by itself, in this process: exit code, output and errors."""
+    (tmp_path / "shop.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    # The log would go on writing to the captured output of the first command.
+    monkeypatch.setattr(cli, "configure_logs", lambda *_: None)
+
+    def invoke(*arguments: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(cli.app, list(arguments))
+        return result.exit_code, result.stdout, result.stderr
+
+    yield invoke
+    sys.modules.pop("shop", None)
+
+
+def databases(process: Process, token: str | None) -> list[str]:
+    """Return the names that a server serves."""
+    with Flight(process.location, token) as client:
+        infos = client.list_flights()
+        names = {msgspec.msgpack.decode(info.app_metadata)["catalog"] for info in infos}
+        return sorted(names)
+
+
+def test_version_is_printed(run: Run) -> None:
+    """`--version` prints name and version and ends well."""
+    assert run("--version") == (0, f"sparkport {sparkport.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help"), ("-h",)])
+def test_help_shows_examples(run: Run, arguments: tuple[str, ...]) -> None:
+    """The help has examples that can be pasted."""
+    code, text, _ = run(*arguments)
+
+    assert code == 0
+    assert "sparkport serve --sample" in text
+    assert "sparkport serve --app mymodule:catalog" in text
+
+
+def test_program_runs_as_a_module() -> None:
+    """`python -m sparkport` is the same program as the command."""
+    with Process("--version") as process:
+        assert (process.finished(), process.stdout) == (0, [f"sparkport {sparkport.__version__}\n"])
+
+
+def test_serve_says_when_it_is_ready_and_stops_on_sigterm() -> None:
+    """The first line tells the location; SIGTERM ends the server with code 0."""
+    with Process("serve", "--port", "0", "--token", "t0k3n") as process:
+        location = process.location
+        with Flight(location, "t0k3n") as client:
+            assert len(client.action("list_schemas", {"catalog_name": "lakehouse"})) == 1
+        process.terminate()
+        code = process.finished()
+
+    assert code == 0
+    assert process.stdout[0] == f"sparkport ready at {location}\n"
+    assert re.fullmatch(r"grpc://127\.0\.0\.1:[1-9]\d+", location)
+
+
+def test_sigint_stops_the_server_too() -> None:
+    """Ctrl-C ends the server with code 0 and without a traceback."""
+    with Process("serve", "--port", "0", "--no-auth") as process:
+        assert process.location
+        process.process.send_signal(signal.SIGINT)
+        code = process.finished()
+
+    assert code == 0
+    assert "Traceback" not in process.text
+
+
+def test_greeting_can_be_pasted_into_duckdb() -> None:
+    """The greeting has the secret with the right scope and the ATTACH statement."""
+    with Process("serve", "--port", "0", "--token", "t0k3n", "--catalog", "shop") as process:
+        where = process.location
+        process.terminate()
+        process.finished()
+
+    text = "".join(process.stdout)
+    assert f"CREATE SECRET (TYPE airport, auth_token 't0k3n', SCOPE '{where}');" in text
+    assert f"ATTACH 'shop' (TYPE airport, LOCATION '{where}');" in text
+
+
+def test_token_is_made_up_when_none_is_given() -> None:
+    """Without a token the server makes one, prints it once and asks for it."""
+    with Process("serve", "--port", "0") as process:
+        with Flight(process.location, None) as stranger:
+            assert refusal(stranger.list_flights)[0] == "UNAUTHENTICATED"
+        process.terminate()
+        process.finished()
+        found = re.search(r"auth_token '([^']{32,})'", "".join(process.stdout))
+
+    assert found is not None
+
+
+def test_sample_is_served() -> None:
+    """`--sample` starts with a small shop."""
+    with (
+        Process("serve", "--port", "0", "--no-auth", "--sample") as process,
+        Flight(process.location, None) as client,
+    ):
+        names = [msgspec.msgpack.decode(info.app_metadata)["name"] for info in client.list_flights()]
+
+    assert names == ["customers", "orders"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])
+def test_no_auth_is_refused_beyond_loopback(run: Run, host: str) -> None:
+    """A server that others can reach needs a token."""
+    code, _, errors = run("serve", "--port", "0", "--no-auth", "--host", host)
+
+    assert (code, errors) == (2, f"sparkport: --no-auth is only allowed on loopback, not on {host}\n")
+
+
+def test_token_and_no_auth_exclude_each_other(run: Run) -> None:
+    """A token that nobody needs is a mistake."""
+    code, _, errors = run("serve", "--no-auth", "--token", "t0k3n")
+
+    assert (code, errors) == (2, "sparkport: --token and --no-auth exclude each other\n")
+
+
+def test_catalog_needs_a_name(run: Run) -> None:
+    """The catalog that DuckDB attaches has a name."""
+    assert run("serve", "--no-auth", "--catalog", "") == (2, "", "sparkport: the catalog needs a name\n")
+
+
+def test_empty_token_is_refused(run: Run) -> None:
+    """An empty token would let everybody in."""
+    assert run("serve", "--token", "") == (2, "", "sparkport: the token is empty\n")
+
+
+def test_taken_port_is_told(run: Run) -> None:
+    """A port that is taken gives one clear line and code 2."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, errors = run("serve", "--no-auth", "--port", str(port))
+
+    assert (code, errors.splitlines()[-1]) == (
+        2,
+        f"sparkport: cannot listen on 127.0.0.1:{port}; is the port taken?",
+    )
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--port", "70000"), "'--port'"),
+        (("--port", "x"), "'--port'"),
+        (("--log-level", "loud"), "'loud' is not one of"),
+        (("--log-format", "xml"), "'xml' is not one of"),
+        (("--engine", "oracle"), "'oracle' is not one of"),
+        (("--no-such-option",), "No such option: --no-such-option"),
+    ],
+)
+def test_bad_settings_are_told(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    """A setting that means nothing ends with code 2 and is named, without a traceback."""
+    code, _, errors = run("serve", "--no-auth", *arguments)
+
+    assert code == 2
+    assert message in " ".join(errors.replace("│", " ").split())
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("shop:catalog", ["mine"]),
+        ("shop:builder", ["mine"]),
+        ("shop:made", ["mine"]),
+        ("shop:Holder.inner", ["mine"]),
+        ("shop:several", ["one"]),
+    ],
+)
+def test_app_serves_the_users_own_catalogs(tmp_path: Path, spec: str, expected: list[str]) -> None:
+    """`--app` takes a catalog, a builder, a function, a dotted name, or catalogs by name."""
+    (tmp_path / "shop.py").write_text(APP)
+    with Process(
+        "serve", "--port", "0", "--no-auth", "--app", spec, "--catalog", "mine", cwd=tmp_path
+    ) as process:
+        assert databases(process, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("shop", "sparkport: --app is written module:object, not 'shop'"),
+        (":catalog", "sparkport: --app is written module:object, not ':catalog'"),
+        ("nowhere:catalog", "sparkport: --app: there is no module 'nowhere'"),
+        ("shop:absent", "sparkport: --app: module 'shop' has no 'absent'"),
+        (
+            "shop:nothing",
+            "sparkport: --app: shop:nothing is neither a catalog nor a mapping of names to catalogs",
+        ),
+        ("shop:numbered", "sparkport: --app: shop:numbered has a catalog under 1, which is not a name"),
+        ("shop:alike", "sparkport: catalog 'ONE' already exists"),
+        ("shop:wrong", "sparkport: --app: shop:wrong has something under 'one' that is not a catalog"),
+    ],
+)
+def test_bad_app_is_told(run: Run, spec: str, message: str) -> None:
+    """An `--app` that is not there or not a catalog gives one clear line and code 2."""
+    code, _, errors = run("serve", "--port", "0", "--no-auth", "--app", spec)
+
+    assert (code, errors) == (2, f"{message}\n")
+
+
+def test_log_has_one_json_line_per_request_and_no_token() -> None:
+    """Each request is one line of JSON with method, status and duration; the token is in none."""
+    with Process("serve", "--port", "0", "--token", "t0k3n-42", "--log-format", "json") as process:
+        with Flight(process.location, "t0k3n-42") as client:
+            client.action("list_schemas", {"catalog_name": "lakehouse"})
+            refusal(lambda: client.action("list_schemas", {"catalog_name": "nope"}))
+            client.list_flights()
+        with Flight(process.location, "wrong-t0k3n") as stranger:
+            refusal(stranger.list_flights)
+        process.terminate()
+        process.finished()
+    lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
+    requests = [line for line in lines if line["event"] == "request"]
+
+    assert [(line["method"], line.get("action"), line["status"]) for line in requests] == [
+        ("DoAction", "list_schemas", "OK"),
+        ("DoAction", "list_schemas", "NOT_FOUND"),
+        ("ListFlights", None, "OK"),
+        ("ListFlights", None, "UNAUTHENTICATED"),
+    ]
+    assert all(line["ms"] >= 0 and line["level"] == "info" for line in requests)
+    assert "t0k3n-42" not in "".join(process.stderr)
+    assert "wrong-t0k3n" not in process.text
+
+
+def test_log_lines_cannot_be_forged() -> None:
+    """What a client sends is logged short and without line breaks or control characters."""
+    with Process("serve", "--port", "0", "--no-auth") as process:
+        with Flight(process.location, None) as client:
+            for name in ("x\nforged line", "\x1b[31mred", "z" * 100_000):
+                assert refusal(lambda name=name: client.action(name, b""))[0] == "UNIMPLEMENTED"  # type: ignore[misc]
+        process.terminate()
+        process.finished()
+    lines = [line for line in process.stderr if "request" in line]
+
+    assert len(lines) == 3
+    assert all(line.strip().isprintable() and len(line) < 500 for line in lines)
+
+
+def test_settings_come_from_the_environment() -> None:
+    """Every setting has a variable of its own."""
+    settings = {"SPARKPORT_PORT": "0", "SPARKPORT_TOKEN": "from-env", "SPARKPORT_CATALOG": "env"}
+    with Process("serve", env=settings) as process, Flight(process.location, "from-env") as client:
+        assert len(client.action("list_schemas", {"catalog_name": "env"})) == 1
