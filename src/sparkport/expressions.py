@@ -23,6 +23,11 @@ from sparkport.errors import InvalidRequestError
 _TIME_LIMIT_SECONDS = 60.0
 _CLAUSES = ("where_clause", "group_expressions", "having", "qualify", "sample", "modifiers")
 _REFUSED = {"SUBQUERY", "WINDOW", "STAR"}
+# A single value of these can be as large as its author likes, and DuckDB looks for
+# an interrupt only between batches of values.
+_GROWING = frozenset(
+    {"array_resize", "format", "generate_series", "list_resize", "lpad", "printf", "range", "repeat", "rpad"}
+)
 # Functions that SQL writes like columns; a column of the name goes before.
 _VALUE_WORDS = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time"}
@@ -150,6 +155,11 @@ def _parse(expression: str) -> dict[str, Any]:
     if not plain:
         raise InvalidRequestError(
             f"{expression!r} is not a single expression without subqueries, windows and stars"
+        )
+    called = {part["function_name"].lower() for part in _objects(node) if part.get("class") == "FUNCTION"}
+    if called & _GROWING:
+        raise InvalidRequestError(
+            f"function '{min(called & _GROWING)}' cannot be used here: its result may be of any size"
         )
     return document
 

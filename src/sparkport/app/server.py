@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+import structlog
+
+from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog
@@ -26,7 +29,8 @@ class Server:
 
     A single catalog is served under the name `lakehouse`. `server.catalogs` adds
     and drops catalogs while the server runs. With `authenticate=False` nobody
-    needs a token, which is allowed on loopback only.
+    needs a token, which is allowed on loopback only. Unless structlog is configured
+    already, warnings and errors are logged to standard error.
     """
 
     def __init__(
@@ -41,6 +45,8 @@ class Server:
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
     ) -> None:
+        if not structlog.is_configured():
+            configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
         self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
         named = catalogs if isinstance(catalogs, Mapping) else {default_catalog: _built(catalogs)}
         default = default_catalog if default_catalog in named else ""

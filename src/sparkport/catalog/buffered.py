@@ -40,7 +40,7 @@ def begin_update(call: Call, table: Table, columns: tuple[str, ...], *, returnin
     if isinstance(table, StatementTable):
         return table.begin_update(call, columns, returning=returning)
     if not isinstance(table, UpdatableTable):
-        raise UnsupportedOperationError("table", table.name, "UPDATE operations (no rowid)")
+        raise UnsupportedOperationError("table", table.name, "UPDATE (no rowid)")
     target = table
 
     def run(batches: list[pa.RecordBatch]) -> DMLResult:
@@ -57,7 +57,7 @@ def begin_delete(call: Call, table: Table, *, returning: bool) -> Statement:
     if isinstance(table, StatementTable):
         return table.begin_delete(call, returning=returning)
     if not isinstance(table, DeletableTable):
-        raise UnsupportedOperationError("table", table.name, "DELETE operations (no rowid)")
+        raise UnsupportedOperationError("table", table.name, "DELETE (no rowid)")
     target = table
 
     def run(batches: list[pa.RecordBatch]) -> DMLResult:

@@ -15,7 +15,12 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from sparkport.errors import CancelledError, InvalidRequestError, NotImplementedByServerError
+from sparkport.errors import (
+    CancelledError,
+    InvalidRequestError,
+    NotImplementedByServerError,
+    UnauthenticatedError,
+)
 from sparkport.flight import auth, routes
 from sparkport.flight.auth import Authenticator
 from sparkport.flight.errors import outcome
@@ -73,7 +78,17 @@ class FlightService(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Return the handler of a method, None for a method of another service."""
         method = handler_call_details.method
-        return self._methods.get(method.removeprefix(_SERVICE)) if method.startswith(_SERVICE) else None
+        if not method.startswith(_SERVICE):
+            return None
+        name = method.removeprefix(_SERVICE)
+        headers = Headers(handler_call_details.invocation_metadata)
+        try:
+            self._authenticator.authenticate(headers.optional("authorization"))
+        except UnauthenticatedError:
+            # A handler of a stream starts before any message is read, so that a
+            # stranger cannot make the server take in even one.
+            return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+        return self._methods.get(name)
 
     def _handshake(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
         """Confirm the credentials, which `_admit` has checked."""

@@ -191,11 +191,11 @@ def test_tables_without_the_ability_say_so() -> None:
     ):
         buffered.begin_insert(Call(), table, returning=False)
     with pytest.raises(
-        UnsupportedOperationError, match=r"^table 'fixed' does not support UPDATE operations \(no rowid\)$"
+        UnsupportedOperationError, match=r"^table 'fixed' does not support UPDATE \(no rowid\)$"
     ):
         buffered.begin_update(Call(), table, ("n",), returning=False)
     with pytest.raises(
-        UnsupportedOperationError, match=r"^table 'fixed' does not support DELETE operations \(no rowid\)$"
+        UnsupportedOperationError, match=r"^table 'fixed' does not support DELETE \(no rowid\)$"
     ):
         buffered.begin_delete(Call(), table, returning=False)
 
