@@ -89,11 +89,13 @@ def serve_bare(ints: int, texts: int) -> None:
 
 def serve_sparkport(ints: int, texts: int) -> None:
     from sparkport import CatalogBuilder, Server
+    from sparkport.app.allocation import keep_freed_memory
     from sparkport.app.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
     from sparkport.memory import MemoryCatalog
 
     configure_logs(LogFormat.JSON, LogLevel.WARNING)
+    keep_freed_memory()  # as `sparkport serve` does
     tables = (
         CatalogBuilder()
         .schema("bench")
@@ -170,8 +172,11 @@ def fresh_sink(client: flight.FlightClient) -> None:
 
 def actions(client: flight.FlightClient, count: int) -> int:
     action = flight.Action("catalog_version", b"\x81\xaccatalog_name\xa6memory")
+    options = flight.FlightCallOptions(
+        headers=[(b"airport-action-name", b"catalog_version")]
+    )  # as DuckDB does
     for _ in range(count):
-        list(client.do_action(action))
+        list(client.do_action(action, options))
     return count
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sparkport import __version__
+from sparkport.app.allocation import keep_freed_memory
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import sample_catalog
@@ -102,6 +103,7 @@ def serve(
     """Serve tables to DuckDB and other Arrow Flight clients."""
     try:
         configure_logs(log_format, log_level)
+        keep_freed_memory()
         catalogs: dict[str, Catalog] = {catalog: _engine_catalog(engine, direct_reads, sample)}
         if warehouse is not None:
             typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)

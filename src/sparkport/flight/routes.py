@@ -94,6 +94,12 @@ _ROUTES: dict[str, Route[Any, Any]] = {
 }
 
 
+# These have exactly one result whenever they succeed.
+ONE_RESULT = frozenset(
+    {"list_schemas", "catalog_version", "create_transaction", "flight_info", "endpoints"}
+    | {"column_statistics", "create_schema", "create_table"}
+)
+
 DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
 
 

@@ -72,6 +72,9 @@ class FlightService(grpc.GenericRpcHandler):
             "DoAction": server_stream(self._stream("DoAction", self._do_action)),
             "ListActions": server_stream(self._stream("ListActions", self._list_actions)),
         }
+        # On the wire one result is the same as a stream of one, and gRPC for Python
+        # answers it with a third less work. DuckDB names the action in a header.
+        self._one_result: grpc.RpcMethodHandler[Any, Any] = unary(self._unary("DoAction", self._one_action))
 
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
@@ -88,6 +91,8 @@ class FlightService(grpc.GenericRpcHandler):
             # A handler of a stream starts before any message is read, so that a
             # stranger cannot make the server take in even one.
             return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+        if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
+            return self._one_result
         return self._methods.get(name)
 
     def _handshake(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
@@ -134,6 +139,9 @@ class FlightService(grpc.GenericRpcHandler):
         answer = routes.run(action.type, self._site, request, action.body)
         if answer is not None:
             yield pb.Result(body=answer).SerializeToString()
+
+    def _one_action(self, request: Request, body: bytes, note: _Note) -> bytes:
+        return next(self._do_action(request, body, note), pb.Result().SerializeToString())
 
     def _list_actions(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
         del request, body, note

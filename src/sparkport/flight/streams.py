@@ -9,7 +9,7 @@ import pyarrow as pa
 from sparkport.catalog.conform import batch_of, conform_column
 from sparkport.protocol.flight_data import Encoder
 
-_SMALL_BYTES = 1 << 20
+_SMALL_BYTES = 1 << 18
 _LARGE_BYTES = 4 << 20
 
 
