@@ -55,7 +55,7 @@ def test_unexpected_failure_shows_only_a_trace_id(
     """What nobody foresaw is INTERNAL with a trace id that is found in the log, and nothing more."""
     code, message = read(failing(RuntimeError(f"cannot open {SECRET}"), after))
     found = re.fullmatch(r"Internal error, trace id ([0-9a-f-]{36})", message)
-    log = capsys.readouterr().out
+    log = capsys.readouterr().err
 
     assert code == "INTERNAL"
     assert found is not None
@@ -83,7 +83,7 @@ def test_log_of_a_failure_has_no_row_data(capsys: pytest.CaptureFixture[str]) ->
         raise RuntimeError(f"{rows.num_rows} rows")
 
     read(CatalogBuilder().schema("s").table("t", scan=scan, arrow_schema=COLUMNS))
-    log = capsys.readouterr().out
+    log = capsys.readouterr().err
 
     assert "1 rows" in log
     assert "424242424242" not in log

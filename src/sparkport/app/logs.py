@@ -25,6 +25,16 @@ class LogLevel(enum.StrEnum):
     ERROR = "error"
 
 
+class _StandardError:
+    """Writes lines to whatever standard error is at the time."""
+
+    def msg(self, line: str) -> None:
+        """Write one line at once, so that lines of several threads do not mix."""
+        sys.stderr.write(f"{line}\n")
+
+    debug = info = warning = error = msg
+
+
 def configure_logs(log_format: LogFormat, level: LogLevel) -> None:
     """Set up the log of this process."""
     renderer: structlog.typing.Processor = (
@@ -42,6 +52,6 @@ def configure_logs(log_format: LogFormat, level: LogLevel) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=True,
     )

@@ -55,7 +55,12 @@ from sparkport.catalog.tables import (
     VersionedCatalog,
     VersionedTable,
 )
-from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager, TransactionState
+from sparkport.catalog.transactions import (
+    TransactionalCatalog,
+    TransactionManager,
+    TransactionMode,
+    TransactionState,
+)
 
 __all__ = [
     "AddColumn",
@@ -114,6 +119,7 @@ __all__ = [
     "TimePoint",
     "TimeUnit",
     "TransactionManager",
+    "TransactionMode",
     "TransactionState",
     "TransactionalCatalog",
     "UpdatableTable",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
+
+T = TypeVar("T")
 
 
 class Call:
@@ -51,6 +54,12 @@ class Call:
             raise CancelledError
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise DeadlineExceededError
+
+    def checked(self, parts: Iterable[T]) -> Iterator[T]:
+        """Yield the parts for as long as the call lives."""
+        for part in parts:
+            self.check()
+            yield part
 
     def cancel(self) -> None:
         """Mark the call as cancelled and run the callbacks, once."""

@@ -35,6 +35,18 @@ def conform_batch(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.RecordBa
     return batch_of(columns, arrow_schema, batch.num_rows)
 
 
+def check_aligned(incoming: pa.Schema, columns: pa.Schema) -> None:
+    """Raise SchemaMismatchError unless the input has exactly the columns, in any order."""
+    if len(incoming) != len(columns):
+        raise SchemaMismatchError(
+            f"column mismatch: table has {len(columns)} columns, input has {len(incoming)}"
+        )
+    for field in columns:
+        given = incoming.field(_find(incoming, field.name))
+        if given.type != field.type:
+            raise SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {given.type}")
+
+
 def conform_column(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return the column with exactly the type of `field`."""
     problem = SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {column.type}")

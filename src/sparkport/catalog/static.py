@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -88,12 +88,6 @@ def table_scan(table: pa.Table) -> ScanFunction:
         if options.limit is not None and options.limit > 0 and options.filter is None:
             selected = selected.slice(0, options.limit)
         batches = selected.to_batches(max_chunksize=options.batch_size)
-        return pa.RecordBatchReader.from_batches(selected.schema, _checked(call, batches))
+        return pa.RecordBatchReader.from_batches(selected.schema, call.checked(batches))
 
     return scan
-
-
-def _checked(call: Call, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        call.check()
-        yield batch

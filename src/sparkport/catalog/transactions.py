@@ -18,13 +18,33 @@ class TransactionState(enum.StrEnum):
     ABORTED = "aborted"
 
 
+class TransactionMode(enum.StrEnum):
+    """What a transaction does with the statements that carry its id."""
+
+    STATEMENT = "statement"
+    """Each statement stands by itself; the transaction is a view that stays the same."""
+    AUTO_COMMIT = "auto_commit"
+    """The first statement ends the transaction: committed if it succeeds, else aborted."""
+    STAGED = "staged"
+    """Statements are seen by the transaction alone until it is committed as a whole."""
+
+
 @runtime_checkable
 class TransactionManager(Protocol):
     """Begins and ends transactions. Optional: servers work without one."""
 
     @abstractmethod
-    def begin_transaction(self, call: Call) -> str:
+    def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction and return its id, unique for ever."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
+        """Return how an active transaction was begun.
+
+        Raises NotFoundError for an unknown id, TransactionNotActiveError for one
+        that is over.
+        """
         raise NotImplementedError
 
     @abstractmethod

@@ -82,7 +82,7 @@ def _code(error: errors.SparkportError) -> grpc.StatusCode:
 
 
 def _shortened(message: str) -> str:
-    data = message.encode()
+    data = message.encode(errors="replace")  # JSON can spell half a character
     if len(data) <= _LONGEST_MESSAGE:
-        return message
+        return data.decode()
     return data[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from sparkport.catalog.call import Call
+
+# A cancelled stream can look like a finished one for a moment: the end of the
+# input and the cancellation reach the server as two events, the second one on a
+# thread that has to wait its turn when others are busy.
+_TURN_SECONDS = 0.001
+_LATE_SECONDS = 0.0003
+_QUIET_TURNS = 2
+_MOST_TURNS = 100
 
 
 class Headers:
@@ -33,6 +42,23 @@ class Request:
 
     call: Call
     headers: Headers
+
+    def check_alive(self) -> None:
+        """Raise CancelledError if the client is gone, at the moment before a commit.
+
+        Waits until this thread was woken in time twice in a row: then the others, and
+        with them a cancellation, had their turn too.
+        """
+        quiet = 0
+        for _ in range(_MOST_TURNS):
+            started = time.perf_counter()
+            if self.call.wait_cancelled(_TURN_SECONDS):
+                break
+            late = time.perf_counter() - started - _TURN_SECONDS
+            quiet = quiet + 1 if late < _LATE_SECONDS else 0
+            if quiet == _QUIET_TURNS:
+                break
+        self.call.check()
 
     @property
     def is_airport(self) -> bool:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sparkport.catalog.tables import CatalogVersion, Schema
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import current_arrow_schema
+from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.tables import Catalog, CatalogVersion
+from sparkport.catalog.transactions import TransactionState
 from sparkport.errors import NotImplementedByServerError
-from sparkport.flight.handlers import ddl, discovery, scans, transactions
+from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
-from sparkport.protocol import listing, msgpack, requests
+from sparkport.flight.tables import Found, airport_info
+from sparkport.flight.transactions import active_in, statement_in
+from sparkport.protocol import contract, listing, msgpack, requests
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -19,65 +28,156 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[V, R]):
-    """One DoAction. `encode` returns the body of the only result, or None for no result."""
+    """One DoAction. `encode` returns the body of the only result, or None for no result.
+
+    All three run within `scope`, if there is one: what the call's transaction means for them.
+    """
 
     description: str
     decode: Callable[[bytes], V]
     handle: Callable[[Site, Request, V], R]
-    encode: Callable[[R], bytes | None]
+    encode: Callable[[Request, V, R], bytes | None]
+    scope: Callable[[Call, Catalog], AbstractContextManager[None]] | None = None
 
     def run(self, site: Site, request: Request, body: bytes) -> bytes | None:
         """Answer one request."""
-        return self.encode(self.handle(site, request, self.decode(body)))
+        if self.scope is None:
+            return self._answer(site, request, body)
+        with self.scope(request.call, site.catalog(request, "")):
+            return self._answer(site, request, body)
+
+    def _answer(self, site: Site, request: Request, body: bytes) -> bytes | None:
+        wanted = self.decode(body)
+        return self.encode(request, wanted, self.handle(site, request, wanted))
 
 
-def _as_is(answer: bytes) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A name that two dialects share; the body tells which one speaks."""
+
+    is_airport: Callable[[bytes], bool]
+    airport: Route[Any, Any]
+    contract: Route[Any, Any]
+
+    @property
+    def description(self) -> str:
+        """What both mean."""
+        return self.airport.description
+
+    def run(self, site: Site, request: Request, body: bytes) -> bytes | None:
+        """Answer one request in its own dialect."""
+        route = self.airport if self.is_airport(body) else self.contract
+        return route.run(site, request, body)
+
+
+def _as_is(request: Request, wanted: object, answer: bytes) -> bytes:
+    del request, wanted
     return answer
 
 
-def _no_result(answer: object) -> None:
-    del answer
+def _no_result(request: Request, wanted: object, answer: object) -> None:
+    del request, wanted, answer
 
 
-def _version(version: CatalogVersion) -> bytes:
+def _version(request: Request, wanted: object, version: CatalogVersion) -> bytes:
+    del request, wanted
     return msgpack.encode(listing.version_info(version))
 
 
-def _identifier(transaction_id: str | None) -> bytes:
+def _identifier(request: Request, wanted: object, transaction_id: str | None) -> bytes:
+    del request, wanted
     return msgpack.encode({"identifier": transaction_id})
 
 
-def _empty_contents(schema: Schema) -> bytes:
-    del schema
+def _empty_contents(request: Request, wanted: object, schema: object) -> bytes:
+    del request, wanted, schema
     return msgpack.encode(listing.contents([]))
 
 
-def _optional(answer: bytes | None) -> bytes | None:
-    return answer
+def _airport_table(
+    request: Request, wanted: requests.CreateTableRequest | requests.AlterTableRequest, found: Found | None
+) -> bytes | None:
+    """Describe the new state of a table; nothing where a missing table was forgiven."""
+    return None if found is None else airport_info(request, found.table, wanted.catalog, found.schema)
 
 
 def _alter(
     description: str, decode: Callable[[bytes], requests.AlterTableRequest]
-) -> Route[requests.AlterTableRequest, bytes | None]:
-    return Route(description, decode, ddl.alter_table, _optional)
+) -> Route[requests.AlterTableRequest, Found | None]:
+    return Route(description, decode, ddl.alter_table, _airport_table)
 
 
-_ROUTES: dict[str, Route[Any, Any]] = {
+def _schema_made(request: Request, wanted: contract.CreateSchemaOnce, schema: object) -> bytes:
+    del request, schema
+    return contract.encode({"schema_name": wanted.request.schema})
+
+
+def _schema_dropped(request: Request, wanted: requests.DropSchemaRequest, tables: int) -> bytes:
+    del request
+    answer: dict[str, object] = {"schema_name": wanted.schema}
+    if wanted.options.cascade:
+        answer["tables_dropped"] = tables
+    return contract.encode(answer)
+
+
+def _table_made(request: Request, wanted: requests.CreateTableRequest, found: Found) -> bytes:
+    columns = len(without_rowid(current_arrow_schema(request.call, found.table)))
+    return contract.encode({"schema_name": wanted.schema, "table_name": wanted.table, "columns": columns})
+
+
+def _table_dropped(request: Request, wanted: requests.DropTableRequest, nothing: None) -> bytes:
+    del request, nothing
+    return contract.encode({"schema_name": wanted.schema, "table_name": wanted.table})
+
+
+def _column_changed(request: Request, wanted: requests.AlterTableRequest, found: Found | None) -> bytes:
+    del request, found
+    return contract.encode(
+        {
+            "schema_name": wanted.schema,
+            "table_name": wanted.table,
+            "column_name": contract.changed_column(wanted.change),
+        }
+    )
+
+
+def _deleted(request: Request, wanted: object, written: rows.Written) -> bytes:
+    del request, wanted
+    return contract.encode_delete(written.affected, written.rows)
+
+
+def _begun(request: Request, wanted: object, transaction_id: str) -> bytes:
+    del request, wanted
+    return contract.encode({"transaction_id": transaction_id})
+
+
+def _state(request: Request, transaction_id: str, state: TransactionState) -> bytes:
+    del request
+    return contract.encode({"transaction_id": transaction_id, "state": str(state)})
+
+
+def _compressed(request: Request, wanted: object, table: pa.Table) -> bytes:
+    del request, wanted
+    return contract.encode_compressed(table)
+
+
+def _not_yet(site: Site, request: Request, body: bytes) -> bytes:
+    del site, request, body
+    raise NotImplementedByServerError("table functions cannot be called from DuckDB yet")
+
+
+_AIRPORT: dict[str, Route[Any, Any]] = {
     "list_schemas": Route("List schemas and tables", requests.catalog, discovery.list_schemas, _as_is),
     "catalog_version": Route("Tell the version", requests.catalog, discovery.catalog_version, _version),
-    "create_transaction": Route(
-        "Begin a transaction", requests.catalog, transactions.create_transaction, _identifier
-    ),
     "flight_info": Route(
         "Describe a table, perhaps as it was", requests.flight_info, scans.flight_info, _as_is
     ),
-    "endpoints": Route("Plan a scan", requests.endpoints, scans.endpoints, _as_is),
     "column_statistics": Route(
         "Tell the range of a column", requests.column_statistics, scans.column_statistics, _as_is
     ),
     "create_schema": Route("Make a schema", requests.create_schema, ddl.create_schema, _empty_contents),
     "drop_schema": Route("Drop a schema", requests.drop_schema, ddl.drop_schema, _no_result),
-    "create_table": Route("Make a table", requests.create_table, ddl.create_table, _as_is),
+    "create_table": Route("Make a table", requests.create_table, ddl.create_table, _airport_table),
     "drop_table": Route("Drop a table", requests.drop_table, ddl.drop_table, _no_result),
     "add_column": _alter("Add a column", requests.add_column),
     "remove_column": _alter("Drop a column", requests.remove_column),
@@ -93,6 +193,63 @@ _ROUTES: dict[str, Route[Any, Any]] = {
     "add_constraint": _alter("Add a constraint", requests.add_constraint),
 }
 
+_BOTH: dict[str, Either] = {
+    "create_transaction": Either(
+        lambda body: not contract.is_json(body),
+        Route("Begin a transaction", requests.catalog, transactions.create_transaction, _identifier),
+        Route("Begin a transaction", contract.begin, transactions.begin, _begun),
+    ),
+    "endpoints": Either(
+        lambda body: msgpack.has_key(body, "descriptor"),
+        Route("Plan a scan", requests.endpoints, scans.endpoints, _as_is),
+        Route("Plan a scan", contract.endpoints, scans.named_endpoints, _as_is),
+    ),
+    "table_function_flight_info": Either(
+        lambda body: msgpack.has_key(body, "descriptor"),
+        Route("Describe the result of a table function", bytes, _not_yet, _as_is),
+        Route(
+            "Describe the result of a table function",
+            contract.table_function,
+            functions.named_flight_info,
+            _as_is,
+        ),
+    ),
+}
+
+_CONTRACT: dict[str, Route[Any, Any]] = {
+    "CreateSchema": Route(
+        "Make a schema (JSON)", contract.create_schema, ddl.create_schema_once, _schema_made, active_in
+    ),
+    "DropSchema": Route(
+        "Drop a schema (JSON)", contract.drop_schema, ddl.drop_schema, _schema_dropped, active_in
+    ),
+    "CreateTable": Route(
+        "Make a table (JSON)", contract.create_table, ddl.create_table, _table_made, active_in
+    ),
+    "DropTable": Route("Drop a table (JSON)", contract.drop_table, ddl.drop_table, _table_dropped, active_in),
+    "AlterTableAddColumn": Route(
+        "Add a column (JSON)", contract.add_column, ddl.alter_table, _column_changed, active_in
+    ),
+    "AlterTableDropColumn": Route(
+        "Drop a column (JSON)", contract.drop_column, ddl.alter_table, _column_changed, active_in
+    ),
+    "delete": Route("Delete rows by id (JSON)", contract.delete, rows.delete, _deleted, statement_in),
+    "get_transaction_status": Route(
+        "Tell the state of a transaction", contract.transaction_id, transactions.status, _state
+    ),
+    "commit_transaction": Route(
+        "Keep what a transaction wrote", contract.transaction_id, transactions.commit, _state
+    ),
+    "rollback_transaction": Route(
+        "Drop what a transaction staged", contract.transaction_id, transactions.rollback, _state
+    ),
+    "GetCatalogs": Route("List catalogs", contract.metadata, metadata.catalogs, _compressed),
+    "GetDbSchemas": Route("List schemas", contract.metadata, metadata.db_schemas, _compressed),
+    "GetTables": Route("List tables", contract.metadata, metadata.tables, _compressed),
+    "GetTableTypes": Route("List kinds of tables", contract.metadata, metadata.table_types, _compressed),
+}
+
+_ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_BOTH, **_CONTRACT}
 
 # These have exactly one result whenever they succeed.
 ONE_RESULT = frozenset(

@@ -24,7 +24,7 @@ from sparkport.errors import (
 from sparkport.flight import auth, routes
 from sparkport.flight.auth import Authenticator
 from sparkport.flight.errors import outcome
-from sparkport.flight.handlers import discovery, exchange, scans
+from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.site import Site
 from sparkport.protocol import flight_data
@@ -124,8 +124,8 @@ class FlightService(grpc.GenericRpcHandler):
         return scans.do_get(self._site, request, _parse(pb.Ticket, body).ticket)
 
     def _do_put(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
-        del request, frames, note
-        raise NotImplementedByServerError("no DoPut commands are offered; DuckDB writes by DoExchange")
+        del note
+        return rows.do_put(self._site, request, _received(request, frames))
 
     def _do_exchange(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
         note.details["operation"] = request.headers.get("airport-operation")

@@ -28,11 +28,11 @@ class Site:
         """Return the catalog of a request that names none."""
         return request.headers.get("airport-catalog") or self.catalogs.default
 
-    def catalog(self, name: str) -> Catalog:
-        """Return a catalog. Raises NotFoundError."""
-        return self.catalogs.get(name)
+    def catalog(self, request: Request, name: str) -> Catalog:
+        """Return a catalog, the default one for an empty name. Raises NotFoundError."""
+        return self.catalogs.get(name or self.default_catalog(request))
 
     def table(self, request: Request, path: TablePath) -> Table:
         """Return a table. Raises NotFoundError."""
-        schema = find_schema(request.call, self.catalogs.get(path.catalog), path.schema)
+        schema = find_schema(request.call, self.catalog(request, path.catalog), path.schema)
         return find_table(request.call, schema, path.table)

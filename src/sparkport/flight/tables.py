@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
@@ -12,6 +14,14 @@ from sparkport.errors import PreconditionError
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol.descriptor import TableAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table and the name of the schema it is in, as the server spells it."""
+
+    schema: str
+    table: Table
 
 
 def shown_schema(request: Request, table: Table, time_point: TimePoint | None = None) -> pa.Schema:

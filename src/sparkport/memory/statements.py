@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,13 +22,9 @@ from sparkport.errors import (
 )
 from sparkport.memory import constraints as checks
 from sparkport.memory.rows import RowIds, take_batch
-from sparkport.memory.versions import TableState, Version
+from sparkport.memory.versions import Change, TableState, Version
 
 _SEGMENT_BYTES = 1 << 20
-
-
-Change = Callable[[Version], tuple[TableState, RowIds, int]]
-"""What a statement does: the new state, the ids of rows changed or removed, and the count."""
 
 
 class Target(Protocol):
@@ -49,7 +44,7 @@ class Target(Protocol):
         raise NotImplementedError
 
     def commit(self, call: Call, change: Change) -> int:
-        """Add the version that `change` makes of the newest one, and return its count."""
+        """Publish what `change` makes of the newest version, or stage it; return its count."""
         raise NotImplementedError
 
 
@@ -76,9 +71,9 @@ class MemoryStatement(Statement):
         self._over = True
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
 
-        def change(newest: Version) -> tuple[TableState, RowIds, int]:
+        def change(call: Call, newest: Version) -> tuple[TableState, RowIds, int]:
             # A statement without rows counts as one all the same.
-            return self._apply(newest, ids) if len(ids) else (newest.state, ids, 0)
+            return self._apply(call, newest, ids) if len(ids) else (newest.state, ids, 0)
 
         return self._target.commit(self._call, change)
 
@@ -93,7 +88,7 @@ class MemoryStatement(Statement):
         raise NotImplementedError
 
     @abstractmethod
-    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+    def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
         """Return the new state, the ids of rows changed or removed, and the count."""
         raise NotImplementedError
 
@@ -110,10 +105,14 @@ class MemoryStatement(Statement):
         if not newest.state.arrow_schema.equals(self._arrow_schema, check_metadata=False):
             raise ConflictError(self._target.name, "its columns were altered meanwhile")
 
-    def _check_untouched(self, ids: RowIds) -> None:
-        """First committer wins: refuse rows that changed since the transaction's snapshot."""
+    def _check_untouched(self, newest: Version, ids: RowIds) -> None:
+        """First committer wins: refuse rows that changed since the transaction's snapshot.
+
+        What is newer than `newest` does not count: while a transaction stages, that is
+        its own view, and its conflicts show when it commits.
+        """
         for version in self._target.changes_by_others(self._call, self._base):
-            if np.isin(version.touched, ids).any():
+            if version.number <= newest.number and np.isin(version.touched, ids).any():
                 raise ConflictError(self._target.name, "another transaction changed the same rows")
 
 
@@ -128,11 +127,11 @@ class InsertStatement(MemoryStatement):
         self._ids.append(ids)
         return with_row_ids(rows, ids) if self._returning else None
 
-    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+    def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
         self._check_same_columns(newest)
         state = newest.state
         fresh = pa.Table.from_batches(self._batches)
-        checks.check_expressions(self._call, self._target.name, fresh, state.constraints)
+        checks.check_expressions(call, self._target.name, fresh, state.constraints)
         rows = state.rows
         start = 0
         for batch in _grouped(self._batches):
@@ -180,9 +179,9 @@ class UpdateStatement(MemoryStatement):
             stored = stored.set_column(index, stored.schema.field(index), column)
         return with_row_ids(stored, ids)
 
-    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+    def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
         self._check_same_columns(newest)
-        self._check_untouched(ids)
+        self._check_untouched(newest, ids)
         state = newest.state
         missing = state.rows.missing(ids)
         if len(missing):
@@ -194,7 +193,7 @@ class UpdateStatement(MemoryStatement):
         if state.constraints.checks:
             rows, _ = changed.rows.lookup(distinct, state.arrow_schema)
             table = pa.Table.from_batches([rows])
-            checks.check_expressions(self._call, self._target.name, table, state.constraints)
+            checks.check_expressions(call, self._target.name, table, state.constraints)
         checks.check_keys(self._target.name, changed)
         return changed, distinct, len(distinct)
 
@@ -215,8 +214,9 @@ class DeleteStatement(MemoryStatement):
             return None
         return with_row_ids(*self._base.state.rows.lookup(ids, self._arrow_schema))
 
-    def _apply(self, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
-        self._check_untouched(ids)
+    def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        del call  # removing rows can break no constraint
+        self._check_untouched(newest, ids)
         rows, removed = newest.state.rows.delete(ids)
         return replace(newest.state, rows=rows), np.unique(ids), removed
 

@@ -21,15 +21,9 @@ from sparkport.memory import statistics
 from sparkport.memory.alter import altered
 from sparkport.memory.predicates import filter_batch
 from sparkport.memory.rows import RowIds, Segment
-from sparkport.memory.statements import (
-    Change,
-    DeleteStatement,
-    InsertStatement,
-    UpdateStatement,
-    with_row_ids,
-)
+from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
 from sparkport.memory.transactions import MemoryTransactions
-from sparkport.memory.versions import Commits, History, TableState, Version
+from sparkport.memory.versions import Change, Commits, History, TableState, Version
 
 _SLICE_ROWS = 1_000_000
 _MOST_SLICES = 8
@@ -77,7 +71,7 @@ class MemoryTable(DynamicTable):
         self._next_id = 0
         self.table_id = secrets.token_hex(8)
         self.history = History(commits, state)
-        self._statistics: dict[tuple[int, bool, int], ColumnStatistics] = {}
+        self._statistics: dict[tuple[int, str, int], ColumnStatistics] = {}
 
     @property
     def name(self) -> str:
@@ -133,7 +127,7 @@ class MemoryTable(DynamicTable):
         """Return exact statistics of the version that the call reads."""
         version = self._version(call, None)
         index = find_column(version.state.arrow_schema, column)
-        key = (version.number, version.private, index)
+        key = (version.number, version.label, index)
         known = self._statistics.get(key)
         if known is None:
             rows = version.state.rows.table(version.state.arrow_schema)
@@ -218,23 +212,31 @@ class MemoryTable(DynamicTable):
         return self._transactions.changes_by_others(call, self.history, base)
 
     def commit(self, call: Call, change: Change) -> int:
-        """Publish what `change` makes of the newest version, and let the transaction see it."""
+        """Publish what `change` makes of the newest version, or stage it; return its count."""
         with self._commits.lock:
-            self._owner.check_present(self)
+            self.check_present()
+            staged = self._transactions.stage(call, self, change)
+            if staged is not None:
+                return staged
             newest = self.history.newest
             seen = self._transactions.version(call, self.table_id, self.history)
-            state, touched, changed = change(newest)
+            state, touched, changed = change(call, newest)
             private = None
             if seen.state is not newest.state and _same_columns(seen, newest):
-                private, _, _ = change(seen)
+                private, _, _ = change(call, seen)
             call.check()
             version = self.history.add(state, touched, writer=call.transaction_id, private=private)
             self._transactions.wrote(call, self.table_id, version)
             return changed
 
+    def check_present(self) -> None:
+        """Raise NotFoundError if the table was dropped or replaced."""
+        self._owner.check_present(self)
+
     def _version(self, call: Call, time_point: TimePoint | None) -> Version:
         if time_point is not None:
-            return self.history.at(time_point, self.table_id)
+            staged = self._transactions.staged_version(call, self.table_id, time_point)
+            return staged or self.history.at(time_point, self.table_id)
         return self._transactions.version(call, self.table_id, self.history)
 
     def _writable(self, call: Call) -> Version:

@@ -8,11 +8,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.transactions import TransactionManager, TransactionState
+from sparkport.catalog.scan import TimePoint, TimeUnit
+from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
 from sparkport.errors import NotFoundError, TransactionNotActiveError
-from sparkport.memory.versions import Commits, History, Version
+from sparkport.memory.staging import StagedTable
+from sparkport.memory.versions import Change, Commits, History, Version
 
 _MOST_TRANSACTIONS = 100_000
 
@@ -22,15 +25,35 @@ class _Transaction:
     principal: str
     sequence: int
     last_used: float
+    mode: TransactionMode
     state: TransactionState = TransactionState.ACTIVE
     own: dict[str, int] = field(default_factory=dict)
+    staged: dict[str, tuple[StagingTable, StagedTable]] = field(default_factory=dict)
+
+
+class StagingTable(Protocol):
+    """What a transaction needs of a table it stages changes for."""
+
+    @property
+    def table_id(self) -> str:
+        """The table's identity."""
+        raise NotImplementedError
+
+    @property
+    def history(self) -> History:
+        """The table's versions."""
+        raise NotImplementedError
+
+    def check_present(self) -> None:
+        """Raise NotFoundError if the table was dropped."""
+        raise NotImplementedError
 
 
 class MemoryTransactions(TransactionManager):
     """All reads with one id see one moment of the whole catalog, and their own writes.
 
-    Each statement commits by itself; ending a transaction only ends its view.
-    A transaction nobody uses for `idle_seconds` is aborted.
+    Writes are published statement by statement or, staged, all at once: then the
+    first to commit wins. A transaction nobody uses for `idle_seconds` is aborted.
     """
 
     def __init__(
@@ -49,23 +72,46 @@ class MemoryTransactions(TransactionManager):
         self._expired: OrderedDict[str, _Transaction] = OrderedDict()
         self._expirations = 0
 
-    def begin_transaction(self, call: Call) -> str:
+    def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction that sees what is committed now."""
         transaction_id = secrets.token_urlsafe(18)
         with self._commits.lock:
             sequence = self._commits.sequence
         with self._lock:
             self._expire()
-            self._transactions[transaction_id] = _Transaction(call.principal, sequence, self._clock())
+            self._transactions[transaction_id] = _Transaction(call.principal, sequence, self._clock(), mode)
         return transaction_id
 
+    def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
+        """Return how an active transaction was begun."""
+        return self._active(call, transaction_id).mode
+
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction; its statements are committed already."""
-        self._end(call, transaction_id, TransactionState.COMMITTED)
+        """End the transaction and publish what it has staged, all tables or none."""
+        with self._commits.lock:
+            with self._lock:
+                self._expire()
+                transaction = self._find(call, transaction_id)
+                if transaction.state is TransactionState.COMMITTED:
+                    return
+                if transaction.state is not TransactionState.ACTIVE:
+                    raise TransactionNotActiveError(transaction_id, transaction.state)
+            try:
+                self._publish(call, transaction)
+            except BaseException:
+                self._end(transaction, TransactionState.ABORTED)
+                raise
+            self._end(transaction, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction's view."""
-        self._end(call, transaction_id, TransactionState.ABORTED)
+        """End the transaction and forget what it has staged."""
+        with self._commits.lock:
+            with self._lock:
+                self._expire()
+                transaction = self._find(call, transaction_id)
+                if transaction.state is TransactionState.COMMITTED:
+                    raise TransactionNotActiveError(transaction_id, transaction.state)
+            self._end(transaction, TransactionState.ABORTED)
 
     def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
         """Return the state, or None for an unknown id."""
@@ -87,6 +133,8 @@ class MemoryTransactions(TransactionManager):
         if call.transaction_id is None:
             return history.newest
         transaction = self._active(call, call.transaction_id)
+        if table_id in transaction.staged:
+            return transaction.staged[table_id][1].newest
         if table_id in transaction.own:
             return history.as_written(transaction.own[table_id])
         # A table made after the transaction began is most likely its own: CREATE
@@ -103,12 +151,48 @@ class MemoryTransactions(TransactionManager):
         snapshot = history.as_of(self._active(call, call.transaction_id).sequence) or base
         return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
 
+    def stage(self, call: Call, table: StagingTable, change: Change) -> int | None:
+        """Keep a change in the call's transaction and return its count; None if that does not stage.
+
+        The caller holds the commit lock.
+        """
+        if call.transaction_id is None:
+            return None
+        transaction = self._active(call, call.transaction_id)
+        if transaction.mode is not TransactionMode.STAGED:
+            return None
+        known = transaction.staged.get(table.table_id)
+        staged = (
+            known[1]
+            if known
+            else StagedTable(table.history, self.version(call, table.table_id, table.history))
+        )
+        count = staged.add(call, change, call.transaction_id)
+        transaction.staged[table.table_id] = (table, staged)
+        return count
+
+    def staged_version(self, call: Call, table_id: str, time_point: TimePoint) -> Version | None:
+        """Return the version that a transaction's own snapshot means, None for any other."""
+        owner, _, label = time_point.value.rpartition(":")
+        if time_point.unit is not TimeUnit.SNAPSHOT or owner != table_id or "." not in label:
+            return None
+        transaction = self._active(call, label.rpartition(".")[0])
+        versions = transaction.staged[table_id][1].versions if table_id in transaction.staged else []
+        return next((version for version in versions if version.label == label), None)
+
     def wrote(self, call: Call, table_id: str, version: Version) -> None:
-        """Let the call's transaction, if it is still there, see its own write from now on."""
+        """Let the call's transaction, if it is still there, see its own write from now on.
+
+        One that commits by itself ends here, under the commit lock that the caller
+        holds: no second statement slips in, and no rollback comes between.
+        """
         with self._lock:
             transaction = self._transactions.get(call.transaction_id or "")
-            if transaction is not None:
-                transaction.own[table_id] = version.number
+            if transaction is None:
+                return
+            transaction.own[table_id] = version.number
+            if transaction.mode is TransactionMode.AUTO_COMMIT:
+                transaction.state = TransactionState.COMMITTED
 
     def _active(self, call: Call, transaction_id: str) -> _Transaction:
         with self._lock:
@@ -120,13 +204,23 @@ class MemoryTransactions(TransactionManager):
             self._transactions.move_to_end(transaction_id)
             return transaction
 
-    def _end(self, call: Call, transaction_id: str, state: TransactionState) -> None:
+    def _publish(self, call: Call, transaction: _Transaction) -> None:
+        """Make everything staged visible under one sequence; the caller holds the commit lock."""
+        ready = []
+        for table, staged in transaction.staged.values():
+            table.check_present()
+            ready.append((staged.history, *staged.published(call)))
+        call.check()
+        if not ready:
+            return
+        sequence = self._commits.next()
+        for history, state, touched in ready:
+            history.add(state, touched, sequence=sequence)
+
+    def _end(self, transaction: _Transaction, state: TransactionState) -> None:
         with self._lock:
-            self._expire()
-            transaction = self._find(call, transaction_id)
-            if transaction.state not in {TransactionState.ACTIVE, state}:
-                raise TransactionNotActiveError(transaction_id, transaction.state)
             transaction.state = state
+            transaction.staged.clear()
 
     def _find(self, call: Call, transaction_id: str) -> _Transaction:
         transaction = self._transactions.get(transaction_id) or self._expired.get(transaction_id)
@@ -145,6 +239,7 @@ class MemoryTransactions(TransactionManager):
             transaction = self._transactions.pop(oldest)
             self._expirations += 1
             transaction.own.clear()
+            transaction.staged.clear()
             if transaction.state is TransactionState.ACTIVE:
                 transaction.state = TransactionState.ABORTED
             self._expired[oldest] = transaction

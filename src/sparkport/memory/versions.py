@@ -5,12 +5,14 @@ from __future__ import annotations
 import bisect
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 
+from sparkport.catalog.call import Call
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import InvalidRequestError, NotFoundError
@@ -34,8 +36,7 @@ class Version:
 
     `sequence` orders the commits of the whole catalog; `touched` are the ids of
     the rows that this version changed or removed; `writer` is the transaction that
-    made it. A private one is how the table looks to its writer alone, without what
-    others committed since the writer's snapshot.
+    made it. A version with a `label` is how the table looks to one transaction alone.
     """
 
     number: int
@@ -44,11 +45,15 @@ class Version:
     state: TableState
     touched: RowIds
     writer: str | None = None
-    private: bool = False
+    label: str = ""
 
     def pin(self, table_id: str) -> TimePoint:
         """Return the time point that names this very state."""
-        return TimePoint(TimeUnit.SNAPSHOT, f"{table_id}:{self.number}{'p' if self.private else ''}")
+        return TimePoint(TimeUnit.SNAPSHOT, f"{table_id}:{self.label or self.number}")
+
+
+Change = Callable[[Call, Version], tuple[TableState, RowIds, int]]
+"""What a statement makes of a version: the new state, the ids of rows changed or removed, the count."""
 
 
 @dataclass(slots=True)
@@ -85,16 +90,21 @@ class History:
         *,
         writer: str | None = None,
         private: TableState | None = None,
+        sequence: int | None = None,
     ) -> Version:
-        """Append a version and return it; `private` is what its writer sees instead."""
+        """Append a version and return it.
+
+        `private` is what its writer sees instead. Tables that are committed together
+        share a sequence.
+        """
         now = datetime.now(UTC)
         if self._versions:
             # Times must rise strictly, or AT TIMESTAMP could not tell two versions apart.
             now = max(now, self._versions[-1].committed_at + timedelta(microseconds=1))
         ids = np.empty(0, np.int64) if touched is None else touched
-        version = Version(len(self._versions), self._commits.next(), now, state, ids, writer)
+        version = Version(len(self._versions), sequence or self._commits.next(), now, state, ids, writer)
         if private is not None:
-            self._private[version.number] = replace(version, state=private, private=True)
+            self._private[version.number] = replace(version, state=private, label=f"{version.number}p")
         self._versions.append(version)
         return version
 

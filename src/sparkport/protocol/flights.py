@@ -52,9 +52,11 @@ def encode_info(
     ).SerializeToString()
 
 
-def endpoint(ticket: bytes, location: str = REUSE_CONNECTION) -> pb.FlightEndpoint:
+def endpoint(ticket: bytes, location: str = REUSE_CONNECTION, app_metadata: bytes = b"") -> pb.FlightEndpoint:
     """Return an endpoint; the client takes its first location and needs one."""
-    return pb.FlightEndpoint(ticket=pb.Ticket(ticket=ticket), location=[pb.Location(uri=location)])
+    return pb.FlightEndpoint(
+        ticket=pb.Ticket(ticket=ticket), location=[pb.Location(uri=location)], app_metadata=app_metadata
+    )
 
 
 def encode_endpoints(endpoints: Sequence[pb.FlightEndpoint]) -> bytes:

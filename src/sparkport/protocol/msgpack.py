@@ -30,6 +30,11 @@ def decode(body: bytes, shape: type[T]) -> T:
         raise InvalidRequestError(f"malformed request body: {error}") from error
 
 
+def has_key(body: bytes, key: str) -> bool:
+    """Say whether the body is a map with that key."""
+    return key in decode(body, dict[str, msgspec.Raw])
+
+
 def encode(value: object) -> bytes:
     """Return the value as msgpack; bytes become bin, which the client accepts everywhere."""
     return msgspec.msgpack.encode(value)

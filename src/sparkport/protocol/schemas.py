@@ -29,12 +29,17 @@ def decode(data: bytes) -> pa.Schema:
             name.encode()
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         raise InvalidRequestError("malformed request body: not an Arrow schema") from error
+    check_limits(arrow_schema)
+    return arrow_schema
+
+
+def check_limits(arrow_schema: pa.Schema) -> None:
+    """Raise LimitExceededError for more columns or deeper types than a table can have."""
     if len(arrow_schema) > _MOST_COLUMNS:
         raise LimitExceededError(f"a table has at most {_MOST_COLUMNS} columns")
     for field in arrow_schema:
         if _depth(field.type) > _MOST_NESTING:
             raise LimitExceededError(f"types nest at most {_MOST_NESTING} levels deep")
-    return arrow_schema
 
 
 def decode_single_field(data: bytes) -> pa.Field:

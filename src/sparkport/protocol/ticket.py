@@ -20,6 +20,9 @@ _MAC_BYTES = 32
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """A scan, fixed in every respect. `path` None reads the list of databases.
 
+    With `function` it is a call of the table function at `path`, with msgpack
+    parameters.
+
     `presented` tells that the client wants the types DuckDB understands.
     """
 
@@ -31,6 +34,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     slice_index: int = 0
     slice_count: int = 1
     presented: bool = False
+    function: bool = False
+    parameters: bytes = b""
 
     @property
     def time_point(self) -> TimePoint | None:

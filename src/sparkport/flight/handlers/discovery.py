@@ -25,7 +25,7 @@ _DEFAULT_SCHEMA = "default"
 
 def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
     """Return the encoded listing of a catalog, from the cache while its version stands."""
-    catalog = site.catalog(wanted.catalog)
+    catalog = site.catalog(request, wanted.catalog)
     if not isinstance(catalog, VersionedCatalog):
         return _listing(request, catalog, wanted.catalog, CatalogVersion(1))
     version = catalog.catalog_version(request.call)
@@ -37,7 +37,7 @@ def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
 
 def catalog_version(site: Site, request: Request, wanted: CatalogRequest) -> CatalogVersion:
     """Return the version of a catalog."""
-    catalog = site.catalog(wanted.catalog)
+    catalog = site.catalog(request, wanted.catalog)
     if isinstance(catalog, VersionedCatalog):
         return catalog.catalog_version(request.call)
     return CatalogVersion(1)
@@ -49,7 +49,7 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
     only_schema = request.headers.optional("airport-list-flights-filter-schema")
     pattern = criteria.decode(errors="replace").strip().lower()
     if only_catalog is not None:
-        catalogs = [(only_catalog, site.catalog(only_catalog))]
+        catalogs = [(only_catalog, site.catalog(request, only_catalog))]
     else:
         catalogs = site.catalogs.items()
     for name, catalog in catalogs:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from sparkport.catalog import buffered
-from sparkport.catalog.call import Call
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
@@ -23,17 +22,10 @@ from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.streams import Shaper
 from sparkport.flight.tables import pinned
+from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, msgpack
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
-
-# A cancelled stream can look like a finished one for a moment: the end of the
-# input and the cancellation reach the server as two events, the second one on a
-# thread that has to wait its turn when others are busy.
-_TURN_SECONDS = 0.001
-_LATE_SECONDS = 0.0003
-_QUIET_TURNS = 2
-_MOST_TURNS = 100
 
 
 def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
@@ -51,37 +43,26 @@ def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> I
     operation = request.headers.get("airport-operation")
     returning = request.headers.get("return-chunks") == "1"
     table = site.table(request, address.path)
-    _, columns = pinned(request, table, address, None)
-    incoming = Decoder(_with_first(first, frames), site.stream_limits)
-    statement, reply = _begin(request, table, operation, incoming.arrow_schema, columns, returning=returning)
-    try:
-        encoder = Encoder(reply)
-        shaper = Shaper(reply)
-        yield encoder.schema()
-        for batch, _ in incoming:
-            answer = statement.write(batch)
-            if returning:
-                yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
-        _let_cancellation_arrive(request.call)
-        request.call.check()
-        total = statement.commit()
-    except BaseException:
-        statement.abort()
-        raise
+    incoming = Decoder(itertools.chain([first], frames), site.stream_limits)
+    with statement_in(request.call, site.catalog(request, address.path.catalog)):
+        _, columns = pinned(request, table, address, None)
+        statement, reply = _begin(
+            request, table, operation, incoming.arrow_schema, columns, returning=returning
+        )
+        try:
+            encoder = Encoder(reply)
+            shaper = Shaper(reply)
+            yield encoder.schema()
+            for batch, _ in incoming:
+                answer = statement.write(batch)
+                if returning:
+                    yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
+            request.check_alive()
+            total = statement.commit()
+        except BaseException:
+            statement.abort()
+            raise
     yield encode_metadata(msgpack.encode({"total_changed": total}))
-
-
-def _let_cancellation_arrive(call: Call) -> None:
-    """Wait until this thread was woken in time twice in a row: then the others had their turn too."""
-    quiet = 0
-    for _ in range(_MOST_TURNS):
-        started = time.perf_counter()
-        if call.wait_cancelled(_TURN_SECONDS):
-            return
-        late = time.perf_counter() - started - _TURN_SECONDS
-        quiet = quiet + 1 if late < _LATE_SECONDS else 0
-        if quiet == _QUIET_TURNS:
-            return
 
 
 def _begin(
@@ -153,8 +134,3 @@ def _renamed_rowid(answer: pa.RecordBatch | None, reply: pa.Schema) -> pa.Record
     if own is None or other is None or own == other:
         return answer
     return answer.rename_columns([other if name == own else name for name in answer.schema.names])
-
-
-def _with_first(first: FlightData, rest: Iterator[FlightData]) -> Iterator[FlightData]:
-    yield first
-    yield from rest

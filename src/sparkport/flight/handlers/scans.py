@@ -14,12 +14,14 @@ from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, SplittableTable, StatisticsTable, Table, VersionedTable
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
+from sparkport.flight import functions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.streams import encoded
 from sparkport.flight.tables import pinned, row_count, shown_schema
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.contract import NamedEndpointsRequest
 from sparkport.protocol.descriptor import DatabasesAddress, TableAddress
 from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
 from sparkport.protocol.ticket import Ticket
@@ -58,6 +60,15 @@ def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
     names = _column_names(columns, wanted.column_ids)
     ticket = _ticket(request, address, pin, names, wanted.filters)
     return flights.encode_endpoints(_seal(site, request, _slices(request.call, table, ticket)))
+
+
+def named_endpoints(site: Site, request: Request, wanted: NamedEndpointsRequest) -> bytes:
+    """Plan a scan of a table by name; each endpoint also tells the schema of that time."""
+    address = TableAddress(TablePath(site.default_catalog(request), wanted.schema, wanted.table))
+    table = site.table(request, address.path)
+    pin, columns = pinned(request, table, address, wanted.time_point)
+    tickets = _slices(request.call, table, _ticket(request, address, pin))
+    return flights.encode_endpoints(_seal(site, request, tickets, schemas.encode(columns)))
 
 
 def column_statistics(site: Site, request: Request, wanted: StatisticsRequest) -> bytes:
@@ -106,6 +117,9 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     if ticket.path is None:
         yield from encoded(_DATABASES_SCHEMA, [_databases(site)])
         return
+    if ticket.function:
+        yield from functions.deliver(site, request, ticket)
+        return
     call = request.call
     table = site.table(request, ticket.path)
     arrow_schema = current_arrow_schema(call, table, ticket.time_point)
@@ -118,7 +132,7 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
     reader = table.scan(call, options)
     try:
-        yield from encoded(_with_unread_nullable(shown, ticket.columns), _checked(call, reader))
+        yield from encoded(_with_unread_nullable(shown, ticket.columns), call.checked(reader))
     finally:
         reader.close()
 
@@ -163,10 +177,13 @@ def _slices(call: Call, table: Table, ticket: Ticket) -> list[Ticket]:
     return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
 
 
-def _seal(site: Site, request: Request, tickets: list[Ticket]) -> list[pb.FlightEndpoint]:
+def _seal(
+    site: Site, request: Request, tickets: list[Ticket], app_metadata: bytes = b""
+) -> list[pb.FlightEndpoint]:
     principal = request.call.principal
     return [
-        flights.endpoint(site.sealer.seal(ticket, principal), site.endpoint_location) for ticket in tickets
+        flights.endpoint(site.sealer.seal(ticket, principal), site.endpoint_location, app_metadata)
+        for ticket in tickets
     ]
 
 
@@ -178,12 +195,6 @@ def _with_unread_nullable(arrow_schema: pa.Schema, columns: tuple[str, ...] | No
         if field.name not in columns and not field.nullable:
             arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
     return arrow_schema
-
-
-def _checked(call: Call, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    for batch in reader:
-        call.check()
-        yield batch
 
 
 def _databases(site: Site) -> pa.RecordBatch:

@@ -1,0 +1,309 @@
+"""The client: schemas, tables, rows and transactions in Python terms."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from sparkport.catalog.lookup import TablePath
+from sparkport.catalog.scan import TimePoint
+from sparkport.catalog.transactions import TransactionState
+from sparkport.client.channel import FlightChannel, Headers
+from sparkport.client.columns import describe, describe_schema
+from sparkport.errors import InvalidRequestError, SparkportError
+from sparkport.protocol import descriptor, flight_data, schemas
+from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.descriptor import TableAddress
+from sparkport.protocol.flight_data import Decoder, Encoder
+
+_TRANSACTION = "x-transaction-id"
+_LARGEST_BATCH = 8 << 20
+
+T = TypeVar("T")
+Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """How many rows a statement changed, and those rows if they were asked for."""
+
+    affected_rows: int
+    returning: pa.Table | None = None
+
+
+def connect(
+    location: str, *, token: str | None = None, catalog: str = "", timeout: float | None = None
+) -> Client:
+    """Return a client of the server at `grpc://host:port`.
+
+    `catalog` chooses a database other than the server's default one; `timeout`
+    limits each call, in seconds.
+    """
+    headers: list[tuple[str, str | bytes]] = []
+    if token is not None:
+        headers.append(("authorization", f"Bearer {token}"))
+    if catalog:
+        headers.append(("airport-catalog", catalog))
+    return Client(FlightChannel(location, timeout), tuple(headers), catalog)
+
+
+class Client:
+    """Speaks the contract dialect. Errors are those of `sparkport.errors`."""
+
+    def __init__(self, channel: FlightChannel, headers: Headers, catalog: str = "") -> None:
+        self._channel = channel
+        self._headers = headers
+        self._catalog = catalog
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The transaction that this client's calls belong to."""
+        found = dict(self._headers).get(_TRANSACTION)
+        return None if found is None else str(found)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def tables(self) -> list[TablePath]:
+        """Return the addresses of all tables."""
+        found = []
+        for info in self._channel.list_flights(self._headers):
+            address = descriptor.decode(info.flight_descriptor.SerializeToString())
+            if isinstance(address, TableAddress):
+                found.append(address.path)
+        return found
+
+    def arrow_schema(self, schema: str, table: str) -> pa.Schema:
+        """Return the columns of a table, with the row id last."""
+        return schemas.decode(self._info(schema, table).schema)
+
+    def create_schema(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> None:
+        """Make a schema."""
+        self._json("CreateSchema", schema_name=name, if_not_exists=if_not_exists, comment=comment)
+
+    def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> int:
+        """Drop a schema and return how many tables went with it."""
+        answer = self._json("DropSchema", schema_name=name, if_exists=if_exists, cascade=cascade)
+        return int(answer.get("tables_dropped", 0))
+
+    def create_table(
+        self,
+        schema: str,
+        table: str,
+        arrow_schema: pa.Schema,
+        *,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> None:
+        """Make a table with these columns; the metadata of single fields is not sent."""
+        self._json(
+            "CreateTable",
+            schema_name=schema,
+            table_name=table,
+            schema=describe_schema(arrow_schema),
+            if_not_exists=if_not_exists,
+            comment=comment,
+        )
+
+    def drop_table(self, schema: str, table: str, *, if_exists: bool = False) -> None:
+        """Drop a table."""
+        self._json("DropTable", schema_name=schema, table_name=table, if_exists=if_exists)
+
+    def add_column(self, schema: str, table: str, column: pa.Field, *, if_exists: bool = False) -> None:
+        """Add a column; `if_exists` forgives a missing table."""
+        self._json(
+            "AlterTableAddColumn",
+            schema_name=schema,
+            table_name=table,
+            column=describe(column),
+            if_exists=if_exists,
+        )
+
+    def drop_column(self, schema: str, table: str, column: str, *, if_exists: bool = False) -> None:
+        """Drop a column; `if_exists` forgives a missing table or column."""
+        self._json(
+            "AlterTableDropColumn",
+            schema_name=schema,
+            table_name=table,
+            column_name=column,
+            if_exists=if_exists,
+        )
+
+    def insert(self, schema: str, table: str, rows: Rows, *, returning: bool = False) -> WriteResult:
+        """Add rows, all or none."""
+        command = {"operation": "insert", "schema_name": schema, "table_name": table, "returning": returning}
+        return self._put(command, rows)
+
+    def update(
+        self, schema: str, table: str, row_ids: Sequence[int], rows: Rows, *, returning: bool = False
+    ) -> WriteResult:
+        """Replace the rows named by `row_ids`, by position, all or none."""
+        command = {
+            "operation": "update",
+            "schema_name": schema,
+            "table_name": table,
+            "row_ids": list(row_ids),
+            "returning": returning,
+        }
+        return self._put(command, rows)
+
+    def delete(
+        self, schema: str, table: str, row_ids: Sequence[int], *, returning: bool = False
+    ) -> WriteResult:
+        """Remove rows; ids that do not exist are ignored."""
+        body = {"schema_name": schema, "table_name": table, "row_ids": list(row_ids), "returning": returning}
+        answer = self._action("delete", msgspec.json.encode(body), _Deleted)
+        return WriteResult(answer.affected_rows, _rows(answer.returning_data))
+
+    def scan(self, schema: str, table: str, at: TimePoint | None = None) -> pa.RecordBatchReader:
+        """Return a stream of all rows, with the row id as the last column.
+
+        `at` reads an earlier state. The call ends with the last row, or when the
+        reader is let go of.
+        """
+        if at is None:
+            endpoints = list(self._info(schema, table).endpoint)
+        else:
+            point = {"unit": str(at.unit), "value": at.value}
+            body = msgspec.msgpack.encode({"schema": schema, "table": table, "time_point": point})
+            answers = self._channel.action("endpoints", body, self._headers)
+            endpoints = [
+                pb.FlightEndpoint.FromString(data)
+                for data in msgspec.msgpack.decode(answers[0], type=list[bytes])
+            ]
+        streams = [self._stream(endpoint.ticket.ticket) for endpoint in endpoints]
+        first = next(streams[0])
+        assert isinstance(first, pa.Schema)
+        rest = itertools.chain.from_iterable(_batches(stream) for stream in streams)
+        return pa.RecordBatchReader.from_batches(first, rest)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Client]:
+        """Yield a client whose calls belong together: all are kept, or none.
+
+        Leaving the block commits; an exception rolls back. Raises ConflictError
+        when another transaction has changed the same rows first.
+        """
+        begun = self._action("create_transaction", b'{"auto_commit":false}', _Transaction)
+        own = Client(self._channel, (*self._headers, (_TRANSACTION, begun.transaction_id)), self._catalog)
+        try:
+            yield own
+        except BaseException:
+            # The first reason counts; what cannot be rolled back now expires by itself.
+            with suppress(SparkportError):
+                self._end("rollback_transaction", begun.transaction_id)
+            raise
+        self._end("commit_transaction", begun.transaction_id)
+
+    def transaction_status(self, transaction_id: str) -> TransactionState:
+        """Return where a transaction stands."""
+        return TransactionState(self._end("get_transaction_status", transaction_id))
+
+    def _end(self, action: str, transaction_id: str) -> str:
+        body = msgspec.json.encode({"transaction_id": transaction_id})
+        return self._action(action, body, _Transaction).state
+
+    def _json(self, action: str, **body: object) -> dict[str, Any]:
+        return self._action(action, msgspec.json.encode(body), dict[str, Any])
+
+    def _action(self, action: str, body: bytes, shape: type[T]) -> T:
+        return msgspec.json.decode(self._channel.action(action, body, self._headers)[0], type=shape)
+
+    def _info(self, schema: str, table: str) -> pb.FlightInfo:
+        path = [self._catalog, schema, table] if self._catalog else [schema, table]
+        address = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
+        return self._channel.flight_info(address.SerializeToString(), self._headers)
+
+    def _put(self, command: dict[str, object], rows: Rows) -> WriteResult:
+        reader = rows if isinstance(rows, pa.RecordBatchReader) else _reader(rows)
+        address = pb.FlightDescriptor(type=pb.FlightDescriptor.CMD, cmd=msgspec.json.encode(command))
+        failures: list[Exception] = []
+        frames = _frames(address.SerializeToString(), reader, failures)
+        try:
+            result = self._channel.put(frames, self._headers)
+        except SparkportError:
+            if failures:
+                raise failures[0] from None
+            raise
+        answer = msgspec.msgpack.decode(result.app_metadata, type=_Written)
+        return WriteResult(answer.affected_rows, _rows(answer.returning_data))
+
+    def _stream(self, ticket: bytes) -> Iterator[pa.Schema | pa.RecordBatch]:
+        """Yield the schema, then the batches."""
+        frames = (flight_data.decode(frame) for frame in self._channel.get(ticket, self._headers))
+        decoder = Decoder(frames)
+        yield decoder.arrow_schema
+        for batch, _ in decoder:
+            yield batch
+
+
+class _Written(msgspec.Struct):
+    affected_rows: int
+    returning_data: bytes | None = None
+
+
+class _Deleted(msgspec.Struct):
+    affected_rows: int
+    returning_data: bytes | None = None
+
+
+class _Transaction(msgspec.Struct):
+    transaction_id: str
+    state: str = ""
+
+
+def _batches(stream: Iterator[pa.Schema | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (part for part in stream if isinstance(part, pa.RecordBatch))
+
+
+def _reader(rows: pa.Table | pa.RecordBatch) -> pa.RecordBatchReader:
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    return table.to_reader(max_chunksize=65_536)
+
+
+def _frames(address: bytes, reader: pa.RecordBatchReader, failures: list[Exception]) -> Iterator[bytes]:
+    """Yield the messages of a DoPut; gRPC only tells that the reader failed, `failures` why."""
+    encoder = Encoder(reader.schema)
+    yield encoder.schema(address)
+    try:
+        for batch in reader:
+            for piece in _pieces(batch):
+                yield from encoder.batch(piece)
+    except Exception as error:
+        failures.append(error)
+        raise
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into messages of a size that servers take."""
+    count = -(-batch.nbytes // _LARGEST_BATCH) or 1
+    rows = -(-batch.num_rows // count) or 1
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+
+def _rows(data: bytes | None) -> pa.Table | None:
+    if data is None:
+        return None
+    try:
+        return pa.ipc.open_stream(data).read_all()
+    except pa.ArrowException as error:
+        raise InvalidRequestError("the server's rows cannot be read") from error

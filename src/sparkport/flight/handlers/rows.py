@@ -1,0 +1,134 @@
+"""INSERT, UPDATE and DELETE of the contract dialect: DoPut and the `delete` action."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparkport.catalog import buffered
+from sparkport.catalog.conform import check_aligned, conform_batch
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.lookup import TablePath, current_arrow_schema
+from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
+from sparkport.catalog.tables import Table
+from sparkport.errors import InvalidRequestError, RowNotFoundError, UnsupportedOperationError
+from sparkport.flight.request import Request
+from sparkport.flight.site import Site
+from sparkport.flight.transactions import statement_in
+from sparkport.protocol import contract, descriptor
+from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.contract import DeleteRequest, InsertCommand, UpdateCommand
+from sparkport.protocol.flight_data import Decoder, FlightData
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were changed, and those rows if they were asked for."""
+
+    affected: int
+    rows: pa.Table | None
+
+
+def do_put(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+    """Run the statement in the descriptor's command and answer with one PutResult."""
+    with statement_in(request.call, site.catalog(request, "")):
+        written = _put(site, request, frames)
+    answer = contract.encode_put(written.affected, written.rows)
+    yield pb.PutResult(app_metadata=answer).SerializeToString()
+
+
+def delete(site: Site, request: Request, wanted: DeleteRequest) -> Written:
+    """Remove rows by id; ids without a row are ignored."""
+    table = site.table(request, TablePath("", wanted.schema, wanted.table))
+    columns = _columns(request, table, "DELETE")
+    statement = buffered.begin_delete(request.call, table, returning=wanted.returning)
+    ids = pa.record_batch({ROWID: pa.array(wanted.row_ids, pa.int64())})
+    return _run(request, statement, iter([ids]), columns, returning=wanted.returning)
+
+
+def _put(site: Site, request: Request, frames: Iterator[FlightData]) -> Written:
+    first = next(frames, None)
+    if first is None or first.descriptor is None:
+        raise InvalidRequestError("a DoPut starts with a flight descriptor")
+    address = descriptor.parse(first.descriptor)
+    if address.type != pb.FlightDescriptor.CMD:
+        raise InvalidRequestError("the descriptor of a DoPut is a command (CMD) in JSON")
+    command = contract.put_command(address.cmd)
+    table = site.table(request, TablePath("", command.schema, command.table))
+    incoming = Decoder(itertools.chain([first], frames), site.stream_limits)
+    return _write(request, table, command, incoming)
+
+
+def _write(
+    request: Request, table: Table, command: InsertCommand | UpdateCommand, incoming: Decoder
+) -> Written:
+    call, returning = request.call, command.returning
+    if isinstance(command, InsertCommand):
+        columns = without_rowid(current_arrow_schema(call, table))
+        statement = buffered.begin_insert(call, table, returning=returning)
+        check_aligned(incoming.arrow_schema, columns)
+        return _run(request, statement, _conformed(incoming, columns), columns, returning=returning)
+    columns = _columns(request, table, "UPDATE")
+    statement = buffered.begin_update(call, table, tuple(columns.names), returning=returning)
+    check_aligned(incoming.arrow_schema, columns)
+    batches = _with_ids(_conformed(incoming, columns), command.row_ids)
+    try:
+        return _run(request, statement, batches, columns, returning=returning)
+    except RowNotFoundError:
+        # A wrong number of rows is the better reason, and known only at the end of the input.
+        for _ in batches:
+            pass
+        raise
+
+
+def _conformed(incoming: Decoder, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    return (conform_batch(batch, columns) for batch, _ in incoming)
+
+
+def _run(
+    request: Request,
+    statement: Statement,
+    batches: Iterator[pa.RecordBatch],
+    columns: pa.Schema,
+    *,
+    returning: bool,
+) -> Written:
+    """Feed the statement and commit it, if the caller is still there at the end."""
+    rows: list[pa.RecordBatch] = []
+    try:
+        for batch in batches:
+            answer = statement.write(batch)
+            if answer is not None:
+                rows.append(answer.select(columns.names))
+        request.check_alive()
+        affected = statement.commit()
+    except BaseException:
+        statement.abort()
+        raise
+    return Written(affected, pa.Table.from_batches(rows, columns) if returning else None)
+
+
+def _columns(request: Request, table: Table, operation: str) -> pa.Schema:
+    """Return the columns of a table that names its rows."""
+    arrow_schema = current_arrow_schema(request.call, table)
+    if rowid_name(arrow_schema) is None:
+        raise UnsupportedOperationError("table", table.name, f"{operation} (no rowid)")
+    return without_rowid(arrow_schema)
+
+
+def _with_ids(batches: Iterator[pa.RecordBatch], row_ids: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the row ids as their last column, taken in order."""
+    used = 0
+    for batch in batches:
+        ids = row_ids[used : used + batch.num_rows]
+        used += batch.num_rows
+        if used > len(row_ids):
+            break
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(ids, pa.int64())], names=[*batch.schema.names, ROWID]
+        )
+    if used != len(row_ids):
+        raise InvalidRequestError(f"row_ids count ({len(row_ids)}) does not match input rows ({used})")

@@ -1,0 +1,472 @@
+"""Transactions of the contract dialect over raw gRPC."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import msgspec
+import pyarrow as pa
+import pytest
+
+import sparkport
+from sparkport.catalog.registry import Catalogs
+from sparkport.flight.auth import BearerTokens
+from sparkport.flight.server import GrpcServer, ServerLimits
+from sparkport.flight.site import Site
+from sparkport.memory import MemoryCatalog
+from tests.contract_client import INT, TEXT, Contract, put_frames, table
+from tests.flight_client import Flight, path_descriptor, refusal, table_of
+
+HEADERS = ["x-transaction-id", "airport-transaction-id"]
+ENDINGS = {"commit_transaction": "committed", "rollback_transaction": "aborted"}
+
+
+@pytest.fixture
+def sales(plain: Flight) -> Contract:
+    """Return a client of a server with tables `orders` and `stock` of one row each."""
+    contract = Contract(plain)
+    contract.json("CreateSchema", schema_name="sales")
+    for name in ("orders", "stock"):
+        contract.create_table("sales", name, INT, TEXT)
+        contract.insert("sales", name, table([1], ["one"]))
+    return contract
+
+
+def numbers(contract: Contract, name: str = "orders") -> list[int]:
+    """Return the ids in a table."""
+    return [row["id"] for row in contract.rows("sales", name)]
+
+
+def not_active(transaction_id: str, state: str) -> tuple[str, str]:
+    """Return how a finished transaction is refused."""
+    return "FAILED_PRECONDITION", f"transaction {transaction_id} is not active (state: {state})"
+
+
+def uses(contract: Contract) -> dict[str, Callable[[], object]]:
+    """Return every kind of call that a transaction id may go with."""
+    return {
+        "insert": lambda: contract.insert("sales", "orders", table([9], ["x"])),
+        "update": lambda: contract.update("sales", "orders", [0], table([9], ["x"])),
+        "delete": lambda: contract.delete("sales", "orders", [0]),
+        "scan": lambda: contract.scan("sales", "orders"),
+        "endpoints": lambda: contract.flight.action(
+            "endpoints", {"schema": "sales", "table": "orders"}, contract.headers
+        ),
+        "CreateSchema": lambda: contract.json("CreateSchema", schema_name="x"),
+        "DropSchema": lambda: contract.json("DropSchema", schema_name="sales", cascade=True),
+        "CreateTable": lambda: contract.create_table("sales", "x", INT),
+        "DropTable": lambda: contract.json("DropTable", schema_name="sales", table_name="orders"),
+        "AlterTableAddColumn": lambda: contract.json(
+            "AlterTableAddColumn",
+            schema_name="sales",
+            table_name="orders",
+            column={"name": "x", "type": "int8"},
+        ),
+        "AlterTableDropColumn": lambda: contract.json(
+            "AlterTableDropColumn", schema_name="sales", table_name="orders", column_name="name"
+        ),
+    }
+
+
+USES = list(uses(Contract.__new__(Contract)))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"auto_commit": true}', b'{"auto_commit": false}'])
+def test_transaction_begins_active(sales: Contract, body: bytes) -> None:
+    """create_transaction answers with a new id each time, whose state is active."""
+    first, second = (sales.raw("create_transaction", body) for _ in range(2))
+
+    assert set(first) == {"status", "transaction_id"}
+    assert first["status"] == "success"
+    assert first["transaction_id"] != second["transaction_id"]
+    assert sales.json("get_transaction_status", transaction_id=first["transaction_id"]) == {
+        "status": "success",
+        "transaction_id": first["transaction_id"],
+        "state": "active",
+    }
+
+
+@pytest.mark.parametrize("action", ENDINGS)
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_transaction_ends_once_and_for_all(sales: Contract, action: str, auto_commit: bool) -> None:
+    """Ending it again the same way is fine, ending it the other way is refused with its id."""
+    transaction = sales.begin(auto_commit=auto_commit)
+    ended = {"status": "success", "transaction_id": transaction, "state": ENDINGS[action]}
+    (other,) = set(ENDINGS) - {action}
+
+    for _ in range(3):
+        assert sales.json(action, transaction_id=transaction) == ended
+    assert sales.json("get_transaction_status", transaction_id=transaction) == ended
+    assert refusal(lambda: sales.json(other, transaction_id=transaction)) == not_active(
+        transaction, ENDINGS[action]
+    )
+
+
+@pytest.mark.parametrize("action", ["get_transaction_status", *ENDINGS])
+def test_unknown_transaction_is_not_found(sales: Contract, action: str) -> None:
+    """An id that was never handed out is NOT_FOUND."""
+    assert refusal(lambda: sales.json(action, transaction_id="no such")) == (
+        "NOT_FOUND",
+        "transaction 'no such' not found",
+    )
+    for body in (b"", b"{}", b'{"transaction_id": null}', b'{"transaction_id": 1}', b"[]"):
+        assert refusal(lambda body=body: sales.raw(action, body))[0] == "INVALID_ARGUMENT"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_success_commits_by_itself(sales: Contract, header: str) -> None:
+    """By default a statement that succeeds commits its transaction."""
+    transaction = sales.begin(auto_commit=True)
+    own = sales.within(transaction, header)
+    assert own.insert("sales", "orders", table([2], ["two"]))["affected_rows"] == 1
+
+    assert sales.state(transaction) == "committed"
+    assert numbers(sales) == [1, 2]
+    assert refusal(lambda: own.insert("sales", "orders", table([3], ["x"]))) == not_active(
+        transaction, "committed"
+    )
+    assert sales.json("commit_transaction", transaction_id=transaction)["state"] == "committed"
+
+
+def test_one_of_many_statements_gets_the_transaction(sales: Contract) -> None:
+    """Of statements that run at once with one id exactly one is kept; the others find it committed."""
+    transaction = sales.begin(auto_commit=True)
+    own = sales.within(transaction)
+    command = {"operation": "insert", "schema_name": "sales", "table_name": "orders"}
+    ready = threading.Barrier(6)
+    codes: list[str] = []
+
+    def frames(number: int) -> Iterator[bytes]:
+        yield from put_frames(command, table([number], ["x"]))
+        time.sleep(0.1)
+        ready.wait(10)
+
+    def insert(number: int) -> None:
+        try:
+            own.put_frames(frames(number))
+        except grpc.RpcError as error:
+            codes.append(error.code().name)
+
+    threads = [threading.Thread(target=insert, args=(10 + number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert codes == ["FAILED_PRECONDITION"] * 5
+    assert len(numbers(sales)) == 2
+    assert sales.state(transaction) == "committed"
+
+
+def test_exchange_takes_part(client: Flight, sales: Contract) -> None:
+    """A statement of the Airport dialect obeys the transaction of this one."""
+    staged, single = sales.begin(auto_commit=False), sales.begin(auto_commit=True)
+    descriptor = path_descriptor("db1", "sales", "orders")
+    client.insert(descriptor, table([2], ["x"]), headers=[("airport-transaction-id", staged)])
+    client.insert(descriptor, table([3], ["x"]), headers=[("airport-transaction-id", single)])
+
+    assert numbers(sales) == [1, 3]
+    assert (sales.state(staged), sales.state(single)) == ("active", "committed")
+    sales.json("commit_transaction", transaction_id=staged)
+    assert numbers(sales) == [1, 3, 2]
+
+
+def test_reading_does_not_end_a_transaction(sales: Contract) -> None:
+    """Reads leave a transaction active, and see the moment of its beginning."""
+    transaction = sales.begin(auto_commit=True)
+    own = sales.within(transaction)
+    sales.insert("sales", "orders", table([2], ["two"]))
+
+    assert numbers(own) == [1]
+    assert sales.state(transaction) == "active"
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda own: own.insert("sales", "nothing", table([1], ["x"])),
+        lambda own: own.insert("nowhere", "orders", table([1], ["x"])),
+        lambda own: own.insert("sales", "orders", pa.table({"id": [1]})),
+        lambda own: own.update("sales", "orders", [99], table([1], ["x"])),
+        lambda own: own.update("sales", "orders", [], table([1], ["x"])),
+        lambda own: own.put_frames([]),
+        lambda own: own.delete("sales", "nothing", [1]),
+        lambda own: own.delete("sales", "orders", []),
+        lambda own: own.raw("delete", b"{"),
+    ],
+)
+def test_failure_aborts_by_itself(sales: Contract, attempt: Callable[[Contract], object]) -> None:
+    """By default a statement that fails, for whatever reason, aborts its transaction."""
+    transaction = sales.begin(auto_commit=True)
+    own = sales.within(transaction)
+    code, _ = refusal(lambda: attempt(own))
+
+    assert code in {"NOT_FOUND", "INVALID_ARGUMENT"}
+    assert sales.state(transaction) == "aborted"
+    assert refusal(lambda: attempt(own)) == not_active(transaction, "aborted")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_calls_of_a_staged_transaction_belong_together(sales: Contract, header: str) -> None:
+    """With auto_commit false the writes are seen with the same id only, until the commit."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction, header)
+    own.insert("sales", "orders", table([2, 3], ["two", "three"]))
+    ids = own.ids("sales", "orders")
+    own.update("sales", "orders", [ids[1]], table([20], ["twenty"]))
+    assert own.delete("sales", "orders", [ids[0], ids[2]])["affected_rows"] == 2
+    own.insert("sales", "stock", table([7], ["seven"]))
+
+    assert (numbers(own), numbers(own, "stock")) == ([20], [1, 7])
+    assert (numbers(sales), numbers(sales, "stock")) == ([1], [1])
+    assert sales.state(transaction) == "active"
+    sales.json("commit_transaction", transaction_id=transaction)
+    assert (numbers(sales), numbers(sales, "stock")) == ([20], [1, 7])
+    assert sales.ids("sales", "orders") == [ids[1]]
+
+
+def test_rollback_drops_what_was_staged(sales: Contract) -> None:
+    """After a rollback nothing is left of a transaction."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.insert("sales", "orders", table([2], ["two"]))
+    sales.json("rollback_transaction", transaction_id=transaction)
+
+    assert numbers(sales) == [1]
+    assert refusal(lambda: numbers(own)) == not_active(transaction, "aborted")
+
+
+def test_failed_statement_does_not_end_a_staged_transaction(sales: Contract) -> None:
+    """With auto_commit false the caller decides what a failure means."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.insert("sales", "orders", table([2], ["two"]))
+    assert refusal(lambda: own.update("sales", "orders", [99], table([3], ["x"])))[0] == "NOT_FOUND"
+    assert sales.state(transaction) == "active"
+    sales.json("commit_transaction", transaction_id=transaction)
+
+    assert numbers(sales) == [1, 2]
+
+
+def test_loser_is_aborted_with_the_table_named(sales: Contract) -> None:
+    """Of two transactions that changed the same row the second to commit is ABORTED."""
+    (row,) = sales.ids("sales", "orders")
+    first, second = sales.begin(auto_commit=False), sales.begin(auto_commit=False)
+    sales.within(first).update("sales", "orders", [row], table([10], ["first"]))
+    sales.within(second).update("sales", "orders", [row], table([20], ["second"]))
+    sales.json("commit_transaction", transaction_id=second)
+
+    assert refusal(lambda: sales.json("commit_transaction", transaction_id=first)) == (
+        "ABORTED",
+        "conflict on table 'orders': another transaction changed the same rows; run the statement again",
+    )
+    assert sales.state(first) == "aborted"
+    assert numbers(sales) == [20]
+
+
+@pytest.mark.parametrize("state", ["committed", "aborted"])
+@pytest.mark.parametrize("use", USES)
+def test_finished_transaction_is_refused_everywhere(sales: Contract, state: str, use: str) -> None:
+    """Any call with the id of a finished transaction is FAILED_PRECONDITION and changes nothing."""
+    transaction = sales.begin(auto_commit=False)
+    ending = next(action for action, ended in ENDINGS.items() if ended == state)
+    sales.json(ending, transaction_id=transaction)
+
+    assert refusal(uses(sales.within(transaction))[use]) == not_active(transaction, state)
+    assert numbers(sales) == [1]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_unknown_transaction_is_refused_everywhere(sales: Contract, use: str) -> None:
+    """Any call with an unknown id is NOT_FOUND and changes nothing."""
+    assert refusal(uses(sales.within("nobody"))[use]) == ("NOT_FOUND", "transaction 'nobody' not found")
+    assert numbers(sales) == [1]
+
+
+@pytest.mark.parametrize("action", ["get_transaction_status", *ENDINGS])
+def test_ending_may_carry_the_id_itself(sales: Contract, action: str) -> None:
+    """A client that sends its id with every call can end the transaction and ask for it afterwards."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.json(action, transaction_id=transaction)
+
+    assert own.json("get_transaction_status", transaction_id=transaction)["status"] == "success"
+
+
+def test_ddl_takes_effect_at_once(sales: Contract) -> None:
+    """DDL is no part of a transaction: everybody sees it at once, and a rollback keeps it."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.create_table("sales", "fresh", INT, TEXT)
+    own.insert("sales", "fresh", table([1], ["one"]))
+    assert numbers(sales, "fresh") == []
+    sales.json("rollback_transaction", transaction_id=transaction)
+
+    assert numbers(sales, "fresh") == []
+    assert sales.columns("sales", "fresh").names == ["id", "name", "rowid"]
+
+
+def test_column_added_meanwhile_is_a_conflict(sales: Contract) -> None:
+    """Rows that were staged for other columns are ABORTED at the commit."""
+    transaction = sales.begin(auto_commit=False)
+    sales.within(transaction).insert("sales", "orders", table([2], ["two"]))
+    column = {"name": "x", "type": "int8"}
+    sales.json("AlterTableAddColumn", schema_name="sales", table_name="orders", column=column)
+
+    assert refusal(lambda: sales.json("commit_transaction", transaction_id=transaction)) == (
+        "ABORTED",
+        "conflict on table 'orders': its columns were altered meanwhile; run the statement again",
+    )
+
+
+def test_table_dropped_meanwhile_is_not_found(sales: Contract) -> None:
+    """A commit to a table that is gone is NOT_FOUND, and nothing else of it is kept."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.insert("sales", "orders", table([2], ["two"]))
+    own.insert("sales", "stock", table([2], ["two"]))
+    sales.json("DropTable", schema_name="sales", table_name="orders")
+
+    assert refusal(lambda: sales.json("commit_transaction", transaction_id=transaction)) == (
+        "NOT_FOUND",
+        "table 'sales.orders' not found",
+    )
+    assert numbers(sales, "stock") == [1]
+    assert sales.state(transaction) == "aborted"
+
+
+def test_ticket_of_a_staged_state_ends_with_its_transaction(sales: Contract) -> None:
+    """A ticket got within a transaction reads the rows of that moment, until the transaction ends."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    own.insert("sales", "orders", table([2], ["two"]))
+    info = own.info("sales", "orders")
+    (ticket,) = [endpoint.ticket.ticket for endpoint in info.endpoint]
+    own.insert("sales", "orders", table([3], ["three"]))
+
+    assert info.total_records == 2
+    assert table_of(own.flight.get(ticket, own.headers)).column("id").to_pylist() == [1, 2]
+    assert table_of(sales.flight.get(ticket)).column("id").to_pylist() == [1, 2]
+    sales.json("rollback_transaction", transaction_id=transaction)
+    assert refusal(lambda: sales.flight.get(ticket)) == not_active(transaction, "aborted")
+
+
+def test_concurrent_statements_of_one_transaction_all_count(sales: Contract) -> None:
+    """Calls of one transaction may run at the same time; none is lost."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    threads = [
+        threading.Thread(target=own.insert, args=("sales", "orders", table([10 + n], ["x"])))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sales.json("commit_transaction", transaction_id=transaction)
+
+    assert sorted(numbers(sales)) == [1, *range(10, 18)]
+
+
+def test_refused_statement_stages_nothing(sales: Contract) -> None:
+    """A failed statement of a staged transaction leaves no row behind for the commit."""
+    transaction = sales.begin(auto_commit=False)
+    own = sales.within(transaction)
+    rows = pa.concat_tables([table([2], ["two"]), table([3], ["three"])])
+    assert refusal(lambda: own.update("sales", "orders", own.ids("sales", "orders"), rows))[0] == (
+        "INVALID_ARGUMENT"
+    )
+    sales.json("commit_transaction", transaction_id=transaction)
+
+    assert numbers(sales) == [1]
+
+
+def test_airport_keeps_its_own_kind(client: Flight, sales: Contract) -> None:
+    """The msgpack form still begins DuckDB's transaction, which many statements may use."""
+    (answer,) = client.action("create_transaction", {"catalog_name": "db1"})
+    transaction = msgspec.msgpack.decode(answer)["identifier"]
+    headers = [("airport-transaction-id", transaction)]
+    descriptor = path_descriptor("db1", "sales", "orders")
+    for number in (2, 3):
+        client.insert(descriptor, table([number], ["x"]), headers=headers)
+
+    assert numbers(sales) == [1, 2, 3]
+    assert sales.state(transaction) == "active"
+
+
+def test_foreign_transaction_is_not_found() -> None:
+    """The transaction of one principal does not exist for another."""
+    site = Site(Catalogs({"db1": MemoryCatalog()}, default="db1"))
+    tokens = BearerTokens({"a": "ann", "b": "bob"})
+    server = GrpcServer(site, tokens, "127.0.0.1", 0, ServerLimits())
+    server.start()
+    try:
+        with (
+            Flight(server.location, "a", airport=False) as first,
+            Flight(server.location, "b", airport=False) as second,
+        ):
+            ann, bob = Contract(first), Contract(second)
+            transaction = ann.begin(auto_commit=False)
+            expected = ("NOT_FOUND", f"transaction '{transaction}' not found")
+            attempts: list[Callable[[], object]] = [
+                lambda: bob.state(transaction),
+                lambda: bob.json("commit_transaction", transaction_id=transaction),
+                lambda: bob.json("rollback_transaction", transaction_id=transaction),
+                lambda: bob.within(transaction).json("CreateSchema", schema_name="x"),
+            ]
+
+            assert [refusal(attempt) for attempt in attempts] == [expected] * 4
+            assert ann.state(transaction) == "active"
+    finally:
+        server.stop(0).wait()
+
+
+def test_idle_transaction_expires() -> None:
+    """A transaction that nobody uses for the configured time is aborted, with what it staged."""
+    catalog = MemoryCatalog(transaction_idle_seconds=0.3)
+    with (
+        sparkport.Server(catalog, port=0, authenticate=False, grace_seconds=0.2) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        contract = Contract(flight)
+        contract.json("CreateSchema", schema_name="sales")
+        contract.create_table("sales", "orders", INT, TEXT)
+        transaction = contract.begin(auto_commit=False)
+        contract.within(transaction).insert("sales", "orders", table([1], ["x"]))
+        time.sleep(0.5)
+
+        assert contract.state(transaction) == "aborted"
+        assert refusal(lambda: contract.json("commit_transaction", transaction_id=transaction)) == not_active(
+            transaction, "aborted"
+        )
+        assert numbers(contract) == []
+
+
+@pytest.fixture
+def bare() -> Iterator[Contract]:
+    """Return a client of a server without a transaction manager."""
+    catalog = sparkport.CatalogBuilder().schema("sales").table("orders", pa.table({"id": [1]})).build()
+    with (
+        sparkport.Server(catalog, port=0, authenticate=False, grace_seconds=0.2) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        yield Contract(flight)
+
+
+def test_server_without_manager_says_so(bare: Contract) -> None:
+    """Without a manager every transaction action is UNIMPLEMENTED with the reason."""
+    expected = ("UNIMPLEMENTED", "transaction manager not configured")
+    body = json.dumps({"transaction_id": "x"}).encode()
+
+    assert refusal(lambda: bare.raw("create_transaction", b"")) == expected
+    for action in ("get_transaction_status", *ENDINGS):
+        assert refusal(lambda action=action: bare.raw(action, body)) == expected  # type: ignore[misc]
+    own = bare.within("x")
+    assert refusal(lambda: own.insert("sales", "orders", pa.table({"id": [2]}))) == expected
+    assert refusal(lambda: own.delete("sales", "orders", [1])) == expected
+    assert refusal(lambda: own.json("CreateSchema", schema_name="x")) == expected
+    assert bare.scan("sales", "orders").to_pylist() == [{"id": 1}]
