@@ -3,7 +3,7 @@
 Same data, same client (pyarrow.flight), rounds interleaved in one run. Both servers
 are processes of their own on loopback. A ratio above 1 means that sparkport is faster.
 
-    python benchmarks/front.py [--rounds 7] [--quick]
+    python benchmarks/front.py [--rounds 15] [--quick]
 """
 
 from __future__ import annotations
@@ -204,13 +204,14 @@ def compare(
             pairs.append(pair)
     our_rate = statistics.median(pair[0] for pair in pairs) / scale
     bare_rate = statistics.median(pair[1] for pair in pairs) / scale
-    ratio = statistics.median(a / b for a, b in pairs)
-    print(f"| {name} | {our_rate:,.0f} {unit} | {bare_rate:,.0f} {unit} | {ratio:.2f} |", flush=True)
+    low, ratio, high = statistics.quantiles((a / b for a, b in pairs), n=4)
+    rates = f"{our_rate:,.0f} {unit} | {bare_rate:,.0f} {unit}"
+    print(f"| {name} | {rates} | {ratio:.2f} ({low:.2f} - {high:.2f}) |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     parser.add_argument("--serve", choices=["bare", "sparkport"], help=argparse.SUPPRESS)
     parser.add_argument("--ints", type=int, default=10_000_000)
@@ -230,7 +231,7 @@ def main() -> None:
 
 
 def run(ours: Process, bare: Process, rounds: int, share: int) -> None:
-    print("| what | sparkport | bare pyarrow.flight | ratio |\n|---|---|---|---|")
+    print("| what | sparkport | bare pyarrow.flight | ratio (quartiles) |\n|---|---|---|---|")
     for table, title in (("ints", "DoGet, 10 M rows x 4 int64"), ("texts", "DoGet, 4 M rows x 2 strings")):
         ticket = sparkport_ticket(ours.client, table)
         other = flight.Ticket(table.encode())
