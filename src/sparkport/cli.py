@@ -14,7 +14,7 @@ from sparkport import __version__
 from sparkport.app.allocation import keep_freed_memory
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
-from sparkport.app.sample import sample_catalog
+from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ConfigError, Engine
@@ -92,6 +92,15 @@ def serve(
         typer.Option("--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read files."),
     ] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Start with a small sample.")] = False,
+    transaction_idle: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_TRANSACTION_IDLE",
+            min=1,
+            metavar="SECONDS",
+            help="After how long an unused transaction is aborted.",
+        ),
+    ] = 3600.0,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.CONSOLE,
@@ -104,9 +113,11 @@ def serve(
     try:
         configure_logs(log_format, log_level)
         keep_freed_memory()
-        catalogs: dict[str, Catalog] = {catalog: _engine_catalog(engine, direct_reads, sample)}
+        catalogs: dict[str, Catalog] = {catalog: _engine_catalog(engine, sample, transaction_idle)}
         if warehouse is not None:
             typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
+        if direct_reads:
+            typer.echo("note: the memory engine has no files for --direct-reads", err=True)
         if app_spec is not None:
             catalogs |= load_app(app_spec, catalog)
         server = Server(
@@ -123,10 +134,13 @@ def serve(
     _run(server, catalog)
 
 
-def _engine_catalog(engine: Engine, direct_reads: bool, sample: bool) -> Catalog:
-    if engine is Engine.SPARK or direct_reads:
+def _engine_catalog(engine: Engine, sample: bool, transaction_idle: float) -> Catalog:
+    if engine is Engine.SPARK:
         raise ConfigError("the Spark engine is not part of this version; use --engine memory")
-    return sample_catalog() if sample else MemoryCatalog()
+    catalog = MemoryCatalog(transaction_idle_seconds=transaction_idle)
+    if sample:
+        load_sample(catalog)
+    return catalog
 
 
 def _run(server: Server, catalog: str) -> None:

@@ -12,9 +12,8 @@ from sparkport.catalog.ddl import CreateSchemaOptions, CreateTableOptions
 from sparkport.memory import MemoryCatalog
 
 
-def sample_catalog() -> MemoryCatalog:
-    """Return a catalog in memory with a schema `sales`: customers and their orders."""
-    catalog = MemoryCatalog()
+def load_sample(catalog: MemoryCatalog) -> None:
+    """Make a schema `sales` with customers and their orders."""
     call = Call()
     sales = catalog.create_schema(call, "sales", CreateSchemaOptions(comment="A small shop to try things on"))
     for name, rows, comment, key in (
@@ -24,7 +23,6 @@ def sample_catalog() -> MemoryCatalog:
         options = CreateTableOptions(comment=comment, primary_key=(key,))
         table = sales.create_table(call, name, rows.schema, options)
         table.insert(call, rows.to_reader())
-    return catalog
 
 
 def _customers() -> pa.Table:

@@ -43,7 +43,7 @@ class Shaper:
 
 
 def resized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of about one to four MiB."""
+    """Yield the same rows in batches of a good size: small ones are joined, large ones cut."""
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = 0
     for batch in batches:
