@@ -74,15 +74,6 @@ def flat_type(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type
 
 
-def flat_schema(arrow_schema: pa.Schema) -> pa.Schema:
-    """Return the schema with `flat_type` for every column."""
-    for index, field in enumerate(arrow_schema):
-        flat = flat_type(field.type)
-        if flat != field.type:
-            arrow_schema = arrow_schema.set(index, field.with_type(flat))
-    return arrow_schema
-
-
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values in a layout that Arrow's functions know: no extension, encoding or view."""
     empty = _plain(pa.nulls(0, column.type))

@@ -7,7 +7,12 @@ from contextlib import contextmanager
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
-from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager, TransactionMode
+from sparkport.catalog.transactions import (
+    TransactionalCatalog,
+    TransactionManager,
+    TransactionMode,
+    TransactionState,
+)
 from sparkport.errors import NotImplementedByServerError
 
 
@@ -41,7 +46,8 @@ def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if auto_commit:
+        # One that has ended meanwhile, by another statement, stays as it ended.
+        if auto_commit and manager.transaction_status(call, transaction_id) is TransactionState.ACTIVE:
             manager.rollback_transaction(call, transaction_id)
         raise
     if auto_commit:

@@ -12,7 +12,6 @@ from sparkport.catalog.conform import (
     batch_of,
     conform_batch,
     conform_column,
-    flat_schema,
     flat_type,
     plain_column,
 )
@@ -252,15 +251,9 @@ def test_batch_without_columns_has_rows() -> None:
 def test_flat_types_have_no_encoding() -> None:
     """Dictionaries and run-end encoding are taken off, also around each other."""
     words = pa.dictionary(pa.int8(), pa.string())
-    schema = pa.schema([pa.field("a", words, metadata={"k": "v"}), pa.field("b", pa.int8())])
 
     assert flat_type(pa.run_end_encoded(pa.int32(), pa.int8())) == pa.int8()
     assert flat_type(words) == pa.string()
-    flat = flat_schema(schema)
-    assert flat.equals(
-        pa.schema([pa.field("a", pa.string(), metadata={"k": "v"}), pa.field("b", pa.int8())]),
-        check_metadata=True,
-    )
 
 
 @pytest.mark.parametrize(
