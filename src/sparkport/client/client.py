@@ -171,7 +171,7 @@ class Client:
     ) -> WriteResult:
         """Remove rows; ids that do not exist are ignored."""
         body = {"schema_name": schema, "table_name": table, "row_ids": list(row_ids), "returning": returning}
-        answer = self._action("delete", msgspec.json.encode(body), _Deleted)
+        answer = self._action("delete", msgspec.json.encode(body), _Written)
         return WriteResult(answer.affected_rows, _rows(answer.returning_data))
 
     def scan(self, schema: str, table: str, at: TimePoint | None = None) -> pa.RecordBatchReader:
@@ -257,11 +257,6 @@ class Client:
 
 
 class _Written(msgspec.Struct):
-    affected_rows: int
-    returning_data: bytes | None = None
-
-
-class _Deleted(msgspec.Struct):
     affected_rows: int
     returning_data: bytes | None = None
 
