@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
-from sparkport.errors import NotFoundError, TransactionNotActiveError
+from sparkport.errors import TransactionNotActiveError
 from sparkport.memory.staging import StagedTable
 from sparkport.memory.versions import Change, Commits, History, Version
 
-_MOST_TRANSACTIONS = 100_000
-
 
 @dataclass(slots=True)
-class _Transaction:
-    principal: str
-    sequence: int
-    last_used: float
-    mode: TransactionMode
-    state: TransactionState = TransactionState.ACTIVE
+class _Detail:
+    """What a transaction sees and has staged."""
+
+    sequence: int = 0
     own: dict[str, int] = field(default_factory=dict)
     staged: dict[str, tuple[StagingTable, StagedTable]] = field(default_factory=dict)
 
@@ -64,75 +58,56 @@ class MemoryTransactions(TransactionManager):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commits = commits
-        self._idle_seconds = idle_seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        # Both in the order of their last use, so that expiring looks at the front only.
-        self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
-        self._expired: OrderedDict[str, _Transaction] = OrderedDict()
-        self._expirations = 0
+        self._ledger: TransactionLedger[_Detail] = TransactionLedger(
+            _Detail, idle_seconds=idle_seconds, clock=clock
+        )
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction that sees what is committed now."""
-        transaction_id = secrets.token_urlsafe(18)
         with self._commits.lock:
             sequence = self._commits.sequence
-        with self._lock:
-            self._expire()
-            self._transactions[transaction_id] = _Transaction(call.principal, sequence, self._clock(), mode)
-        return transaction_id
+        return self._ledger.begin(call, mode, _Detail(sequence))
 
     def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
         """Return how an active transaction was begun."""
-        return self._active(call, transaction_id).mode
+        return self._ledger.active(call, transaction_id).mode
 
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction and publish what it has staged, all tables or none."""
         with self._commits.lock:
-            with self._lock:
-                self._expire()
-                transaction = self._find(call, transaction_id)
-                if transaction.state is TransactionState.COMMITTED:
-                    return
-                if transaction.state is not TransactionState.ACTIVE:
-                    raise TransactionNotActiveError(transaction_id, transaction.state)
+            transaction = self._ledger.find(call, transaction_id)
+            if transaction.state is TransactionState.COMMITTED:
+                return
+            if transaction.state is not TransactionState.ACTIVE:
+                raise TransactionNotActiveError(transaction_id, transaction.state)
             try:
-                self._publish(call, transaction)
+                self._publish(call, transaction.detail)
             except BaseException:
-                self._end(transaction, TransactionState.ABORTED)
+                self._ledger.end(transaction, TransactionState.ABORTED)
                 raise
-            self._end(transaction, TransactionState.COMMITTED)
+            self._ledger.end(transaction, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction and forget what it has staged."""
         with self._commits.lock:
-            with self._lock:
-                self._expire()
-                transaction = self._find(call, transaction_id)
-                if transaction.state is TransactionState.COMMITTED:
-                    raise TransactionNotActiveError(transaction_id, transaction.state)
-            self._end(transaction, TransactionState.ABORTED)
+            transaction = self._ledger.find(call, transaction_id)
+            if transaction.state is TransactionState.COMMITTED:
+                raise TransactionNotActiveError(transaction_id, transaction.state)
+            self._ledger.end(transaction, TransactionState.ABORTED)
 
     def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
         """Return the state, or None for an unknown id."""
-        with self._lock:
-            self._expire()
-            try:
-                return self._find(call, transaction_id).state
-            except NotFoundError:
-                return None
+        return self._ledger.status(call, transaction_id)
 
     def expirations(self) -> int:
         """Return how many transactions have expired so far."""
-        with self._lock:
-            self._expire()
-            return self._expirations
+        return self._ledger.expirations()
 
     def version(self, call: Call, table_id: str, history: History) -> Version:
         """Return the version of a table that the call reads."""
         if call.transaction_id is None:
             return history.newest
-        transaction = self._active(call, call.transaction_id)
+        transaction = self._ledger.active(call, call.transaction_id).detail
         if table_id in transaction.staged:
             return transaction.staged[table_id][1].newest
         if table_id in transaction.own:
@@ -148,7 +123,7 @@ class MemoryTransactions(TransactionManager):
         """
         if call.transaction_id is None:
             return []
-        snapshot = history.as_of(self._active(call, call.transaction_id).sequence) or base
+        snapshot = history.as_of(self._ledger.active(call, call.transaction_id).detail.sequence) or base
         return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
 
     def stage(self, call: Call, table: StagingTable, change: Change) -> int | None:
@@ -158,9 +133,10 @@ class MemoryTransactions(TransactionManager):
         """
         if call.transaction_id is None:
             return None
-        transaction = self._active(call, call.transaction_id)
-        if transaction.mode is not TransactionMode.STAGED:
+        entry = self._ledger.active(call, call.transaction_id)
+        if entry.mode is not TransactionMode.STAGED:
             return None
+        transaction = entry.detail
         known = transaction.staged.get(table.table_id)
         staged = (
             known[1]
@@ -176,7 +152,7 @@ class MemoryTransactions(TransactionManager):
         owner, _, label = time_point.value.rpartition(":")
         if time_point.unit is not TimeUnit.SNAPSHOT or owner != table_id or "." not in label:
             return None
-        transaction = self._active(call, label.rpartition(".")[0])
+        transaction = self._ledger.active(call, label.rpartition(".")[0]).detail
         versions = transaction.staged[table_id][1].versions if table_id in transaction.staged else []
         return next((version for version in versions if version.label == label), None)
 
@@ -186,25 +162,14 @@ class MemoryTransactions(TransactionManager):
         One that commits by itself ends here, under the commit lock that the caller
         holds: no second statement slips in, and no rollback comes between.
         """
-        with self._lock:
-            transaction = self._transactions.get(call.transaction_id or "")
-            if transaction is None:
-                return
-            transaction.own[table_id] = version.number
-            if transaction.mode is TransactionMode.AUTO_COMMIT:
-                transaction.state = TransactionState.COMMITTED
+        transaction = self._ledger.present(call.transaction_id)
+        if transaction is None:
+            return
+        transaction.detail.own[table_id] = version.number
+        if transaction.mode is TransactionMode.AUTO_COMMIT:
+            self._ledger.end(transaction, TransactionState.COMMITTED)
 
-    def _active(self, call: Call, transaction_id: str) -> _Transaction:
-        with self._lock:
-            self._expire()
-            transaction = self._find(call, transaction_id)
-            if transaction.state is not TransactionState.ACTIVE:
-                raise TransactionNotActiveError(transaction_id, transaction.state)
-            transaction.last_used = self._clock()
-            self._transactions.move_to_end(transaction_id)
-            return transaction
-
-    def _publish(self, call: Call, transaction: _Transaction) -> None:
+    def _publish(self, call: Call, transaction: _Detail) -> None:
         """Make everything staged visible under one sequence; the caller holds the commit lock."""
         ready = []
         for table, staged in transaction.staged.values():
@@ -216,32 +181,3 @@ class MemoryTransactions(TransactionManager):
         sequence = self._commits.next()
         for history, state, touched in ready:
             history.add(state, touched, sequence=sequence)
-
-    def _end(self, transaction: _Transaction, state: TransactionState) -> None:
-        with self._lock:
-            transaction.state = state
-            transaction.staged.clear()
-
-    def _find(self, call: Call, transaction_id: str) -> _Transaction:
-        transaction = self._transactions.get(transaction_id) or self._expired.get(transaction_id)
-        if transaction is None or transaction.principal != call.principal:
-            raise NotFoundError("transaction", transaction_id)
-        return transaction
-
-    def _expire(self) -> None:
-        """Forget what nobody used for long; DuckDB never says that a transaction is over."""
-        oldest_allowed = self._clock() - self._idle_seconds
-        while self._transactions:
-            oldest = next(iter(self._transactions))
-            crowded = len(self._transactions) > _MOST_TRANSACTIONS
-            if self._transactions[oldest].last_used >= oldest_allowed and not crowded:
-                return
-            transaction = self._transactions.pop(oldest)
-            self._expirations += 1
-            transaction.own.clear()
-            transaction.staged.clear()
-            if transaction.state is TransactionState.ACTIVE:
-                transaction.state = TransactionState.ABORTED
-            self._expired[oldest] = transaction
-            if len(self._expired) > _MOST_TRANSACTIONS:
-                self._expired.popitem(last=False)

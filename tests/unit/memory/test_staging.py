@@ -133,7 +133,7 @@ def clock() -> Clock:
 def catalog(clock: Clock) -> MemoryCatalog:
     """Return a catalog whose transactions live for ten idle seconds."""
     made = MemoryCatalog(transaction_idle_seconds=10)
-    made.transactions._clock = clock
+    made.transactions._ledger._clock = clock
     return made
 
 

@@ -1,0 +1,125 @@
+"""Which transactions there are, whose they are, and in what state."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.transactions import TransactionMode, TransactionState
+from sparkport.errors import NotFoundError, TransactionNotActiveError
+
+_MOST_TRANSACTIONS = 100_000
+
+D = TypeVar("D")
+
+
+@dataclass(slots=True)
+class LedgerEntry(Generic[D]):
+    """A transaction; `detail` is what its engine keeps for it, gone when the transaction is over."""
+
+    principal: str
+    mode: TransactionMode
+    detail: D
+    last_used: float
+    state: TransactionState = TransactionState.ACTIVE
+
+
+class TransactionLedger(Generic[D]):
+    """Keeps the transactions of a catalog. Safe to use from many threads.
+
+    A transaction nobody uses for `idle_seconds` is aborted, because DuckDB never says that one is
+    over. `fresh` makes the detail of a transaction that has none (any more).
+    """
+
+    def __init__(
+        self,
+        fresh: Callable[[], D],
+        *,
+        idle_seconds: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fresh = fresh
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Both in the order of their last use, so that expiring looks at the front only.
+        self._entries: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
+        self._expired: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
+        self._expirations = 0
+
+    def begin(self, call: Call, mode: TransactionMode, detail: D) -> str:
+        """Add a transaction and return its id."""
+        transaction_id = secrets.token_urlsafe(18)
+        with self._lock:
+            self._expire()
+            self._entries[transaction_id] = LedgerEntry(call.principal, mode, detail, self._clock())
+        return transaction_id
+
+    def find(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+        """Return a transaction of the caller's in any state. Raises NotFoundError."""
+        with self._lock:
+            self._expire()
+            return self._find(call, transaction_id)
+
+    def active(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+        """Return a transaction for use. Raises NotFoundError and TransactionNotActiveError."""
+        with self._lock:
+            self._expire()
+            entry = self._find(call, transaction_id)
+            if entry.state is not TransactionState.ACTIVE:
+                raise TransactionNotActiveError(transaction_id, entry.state)
+            entry.last_used = self._clock()
+            self._entries.move_to_end(transaction_id)
+            return entry
+
+    def status(self, call: Call, transaction_id: str) -> TransactionState | None:
+        """Return the state, or None for an unknown id."""
+        try:
+            return self.find(call, transaction_id).state
+        except NotFoundError:
+            return None
+
+    def present(self, transaction_id: str | None) -> LedgerEntry[D] | None:
+        """Return a transaction that has not expired, whoever asks and whatever its state."""
+        with self._lock:
+            return self._entries.get(transaction_id or "")
+
+    def end(self, entry: LedgerEntry[D], state: TransactionState) -> None:
+        """Set the last state of a transaction and let its detail go."""
+        with self._lock:
+            entry.state = state
+            entry.detail = self._fresh()
+
+    def expirations(self) -> int:
+        """Return how many transactions have expired so far."""
+        with self._lock:
+            self._expire()
+            return self._expirations
+
+    def _find(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+        entry = self._entries.get(transaction_id) or self._expired.get(transaction_id)
+        if entry is None or entry.principal != call.principal:
+            raise NotFoundError("transaction", transaction_id)
+        return entry
+
+    def _expire(self) -> None:
+        oldest_allowed = self._clock() - self._idle_seconds
+        while self._entries:
+            oldest = next(iter(self._entries))
+            crowded = len(self._entries) > _MOST_TRANSACTIONS
+            if self._entries[oldest].last_used >= oldest_allowed and not crowded:
+                return
+            entry = self._entries.pop(oldest)
+            self._expirations += 1
+            entry.detail = self._fresh()
+            if entry.state is TransactionState.ACTIVE:
+                entry.state = TransactionState.ABORTED
+            self._expired[oldest] = entry
+            if len(self._expired) > _MOST_TRANSACTIONS:
+                self._expired.popitem(last=False)
