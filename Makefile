@@ -20,7 +20,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@touch $@
 
 serve: setup ## Start the server with a small sample and print how to attach
-	@$(BIN)/sparkport serve --engine memory --sample
+	@$(BIN)/sparkport serve ./lakehouse --sample
 
 test: setup ## Run all tests
 	@$(BIN)/python -m pytest
@@ -45,7 +45,7 @@ benchmark: setup ## Measure the front against a bare pyarrow.flight server
 	@$(BIN)/python benchmarks/front.py
 
 lock: ## Resolve the dependencies again (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock --upgrade
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
 
 proto: ## Generate protocol/flight_pb2 from flight.proto (needs grpcio-tools 1.71)
 	cd src/sparkport/protocol && python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. flight.proto

@@ -12,14 +12,17 @@ import typer
 
 from sparkport import __version__
 from sparkport.app.allocation import keep_freed_memory
+from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ConfigError, Engine
+from sparkport.config import ConfigError, Engine, parse_conf, read_config_file
 from sparkport.errors import SparkportError
 from sparkport.memory import MemoryCatalog
+from sparkport.spark.lanes import Lane
+from sparkport.spark.settings import SparkSettings
 
 app = typer.Typer(
     add_completion=False,
@@ -33,8 +36,10 @@ app = typer.Typer(
 _EXAMPLES = """
 **Examples**
 
-    sparkport serve --sample                     # a small shop in memory
+    sparkport serve ./lakehouse                  # Delta tables in a folder, with Spark on this machine
+    sparkport serve --engine memory --sample     # a small shop in memory
     sparkport serve --port 0 --no-auth           # any free port, no token
+    sparkport serve s3a://b/w --master spark://h:7077 --conf spark.executor.memory=8g
     sparkport serve --app mymodule:catalog       # your own Python tables
 """
 
@@ -54,13 +59,29 @@ def _main(
     del version
 
 
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the file give the defaults of all other flags."""
+    if path is not None:
+        try:
+            context.default_map = {**(context.default_map or {}), **read_config_file(path)}
+        except ConfigError as error:
+            raise typer.BadParameter(str(error)) from error
+    return path
+
+
 @app.command(epilog=_EXAMPLES)
 def serve(
+    context: typer.Context,
     warehouse: Annotated[
-        Path | None, typer.Argument(envvar="SPARKPORT_WAREHOUSE", help="Folder of the Spark warehouse.")
+        str | None,
+        typer.Argument(
+            envvar="SPARKPORT_WAREHOUSE",
+            help="Folder of the Spark warehouse, or its address in an object store.",
+            show_default="./lakehouse",
+        ),
     ] = None,
     engine: Annotated[Engine, typer.Option(envvar="SPARKPORT_ENGINE", help="Where the tables live.")] = (
-        Engine.MEMORY
+        Engine.SPARK
     ),
     catalog: Annotated[
         str, typer.Option(envvar="SPARKPORT_CATALOG", help="The name that DuckDB attaches.")
@@ -91,7 +112,38 @@ def serve(
         bool,
         typer.Option("--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read files."),
     ] = False,
-    sample: Annotated[bool, typer.Option("--sample", help="Start with a small sample.")] = False,
+    lane: Annotated[
+        Lane,
+        typer.Option(envvar="SPARKPORT_LANE", help="Spark: how rows are read; `sql` is the slow, sure way."),
+    ] = Lane.AUTO,
+    master: Annotated[
+        str,
+        typer.Option(
+            envvar="SPARKPORT_MASTER", help="Spark: where it runs: local[N], spark://..., yarn or k8s://..."
+        ),
+    ] = "local[*]",
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_REMOTE", help="Spark: the address sc://... of a Spark Connect server."
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="Spark: a setting of its own; may be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_CONFIG",
+            callback=_read_config,
+            is_eager=True,
+            help="A TOML file with any of these settings; flags and variables win over it.",
+        ),
+    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Start with a small sample, unless there are tables already.")
+    ] = False,
     transaction_idle: Annotated[
         float,
         typer.Option(
@@ -110,40 +162,53 @@ def serve(
     ] = LogLevel.INFO,
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
+    del config, context
+    lakehouse: Lakehouse | None = None
     try:
         configure_logs(log_format, log_level)
         keep_freed_memory()
-        catalogs: dict[str, Catalog] = {catalog: _engine_catalog(engine, sample, transaction_idle)}
-        if warehouse is not None:
-            typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
-        if direct_reads:
-            typer.echo("note: the memory engine has no files for --direct-reads", err=True)
-        if app_spec is not None:
-            catalogs |= load_app(app_spec, catalog)
+        own = {} if app_spec is None else load_app(app_spec, catalog)
+        catalogs: dict[str, Catalog] = {}
+        if catalog in own:
+            pass  # the user's catalog takes the engine's place
+        elif engine is Engine.SPARK:
+            settings = SparkSettings(warehouse or "lakehouse", master, remote, parse_conf(conf or ()))
+            lakehouse = Lakehouse(
+                settings,
+                lane=lane,
+                direct_reads=direct_reads,
+                transaction_idle=transaction_idle,
+                sample=sample,
+            )
+            catalogs = lakehouse.catalogs(catalog)
+        else:
+            catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
+            if warehouse is not None:
+                typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
+            if direct_reads:
+                typer.echo("note: the memory engine has no files for --direct-reads", err=True)
         server = Server(
-            catalogs,
+            catalogs | own,
             host=host,
             port=port,
             token=token,
             authenticate=not no_auth,
             default_catalog=catalog,
         )
-    except (ConfigError, SparkportError, OSError) as error:
+    except (ConfigError, SparkportError, OSError, ValueError) as error:
         typer.echo(f"sparkport: {error}", err=True)
         raise typer.Exit(2) from error
-    _run(server, catalog)
+    _run(server, catalog, lakehouse)
 
 
-def _engine_catalog(engine: Engine, sample: bool, transaction_idle: float) -> Catalog:
-    if engine is Engine.SPARK:
-        raise ConfigError("the Spark engine is not part of this version; use --engine memory")
+def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     catalog = MemoryCatalog(transaction_idle_seconds=transaction_idle)
     if sample:
         load_sample(catalog)
     return catalog
 
 
-def _run(server: Server, catalog: str) -> None:
+def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
     """Serve until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -151,9 +216,13 @@ def _run(server: Server, catalog: str) -> None:
     server.start()
     typer.echo(_greeting(server, catalog))
     sys.stdout.flush()
+    if lakehouse is not None:
+        lakehouse.start()
     stop.wait()
     typer.echo("sparkport: stopping ...", err=True)
     server.stop()
+    if lakehouse is not None:
+        lakehouse.stop()
 
 
 def _greeting(server: Server, catalog: str) -> str:

@@ -15,7 +15,10 @@ from typing import Self
 
 
 class Process:
-    """`python -m sparkport ...`, killed at the latest when the test ends."""
+    """`python -m sparkport ...`, killed at the latest when the test ends.
+
+    The engine is the one in memory unless told otherwise.
+    """
 
     def __init__(
         self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
@@ -28,7 +31,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             cwd=cwd,
-            env={**own, **(env or {})},
+            env={**own, "SPARKPORT_ENGINE": "memory", **(env or {})},
         )
         self.stdout: list[str] = []
         self.stderr: list[str] = []

@@ -51,6 +51,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
     (tmp_path / "shop.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("SPARKPORT_ENGINE", "memory")
     # The log would go on writing to the captured output of the first command.
     monkeypatch.setattr(cli, "configure_logs", lambda *_: None)
 
@@ -81,7 +82,7 @@ def test_help_shows_examples(run: Run, arguments: tuple[str, ...]) -> None:
     code, text, _ = run(*arguments)
 
     assert code == 0
-    assert "sparkport serve --sample" in text
+    assert "sparkport serve ./lakehouse" in text
     assert "sparkport serve --app mymodule:catalog" in text
 
 

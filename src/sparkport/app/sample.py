@@ -8,20 +8,22 @@ from decimal import Decimal
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.ddl import CreateSchemaOptions, CreateTableOptions
-from sparkport.memory import MemoryCatalog
+from sparkport.catalog.ddl import CreateSchemaOptions, CreateTableOptions, DynamicCatalog, DynamicSchema
+from sparkport.catalog.dml import InsertableTable
 
 
-def load_sample(catalog: MemoryCatalog) -> None:
+def load_sample(catalog: DynamicCatalog) -> None:
     """Make a schema `sales` with customers and their orders."""
     call = Call()
     sales = catalog.create_schema(call, "sales", CreateSchemaOptions(comment="A small shop to try things on"))
-    for name, rows, comment, key in (
-        ("customers", _customers(), "Who buys", "id"),
-        ("orders", _orders(), "What was bought, by whom and when", "id"),
+    assert isinstance(sales, DynamicSchema)
+    for name, rows, comment in (
+        ("customers", _customers(), "Who buys"),
+        ("orders", _orders(), "What was bought, by whom and when"),
     ):
-        options = CreateTableOptions(comment=comment, primary_key=(key,))
+        options = CreateTableOptions(comment=comment)
         table = sales.create_table(call, name, rows.schema, options)
+        assert isinstance(table, InsertableTable)
         table.insert(call, rows.to_reader())
 
 

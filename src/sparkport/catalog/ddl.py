@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.tables import Catalog, Schema, Table
 from sparkport.errors import InvalidRequestError
 
@@ -279,3 +280,18 @@ class TaggedSchema(Schema, Protocol):
     def tags(self) -> Mapping[str, str]:
         """Key-value pairs shown to clients."""
         raise NotImplementedError
+
+
+def check_new_columns(arrow_schema: pa.Schema) -> None:
+    """Make sure that a table can have these columns. Raises InvalidRequestError."""
+    if not len(arrow_schema):
+        raise InvalidRequestError("a table needs at least one column")
+    seen: set[str] = set()
+    for column in arrow_schema:
+        if not column.name:
+            raise InvalidRequestError("a column needs a name")
+        if column.name.lower() in seen:
+            raise InvalidRequestError(f"column '{column.name}' is given twice")
+        if is_rowid(column):
+            raise InvalidRequestError("the row id column is made by the server")
+        seen.add(column.name.lower())

@@ -116,3 +116,23 @@ class StatementTable(Table, Protocol):
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
         """Start a DELETE."""
         raise NotImplementedError
+
+
+def run(
+    statement: Statement, rows: pa.RecordBatchReader, arrow_schema: pa.Schema, *, returning: bool
+) -> DMLResult:
+    """Run a statement to its end; `arrow_schema` is that of its answers, should none come."""
+    answers: list[pa.RecordBatch] = []
+    try:
+        for batch in rows:
+            answer = statement.write(batch)
+            if answer is not None:
+                answers.append(answer)
+        affected = statement.commit()
+    except BaseException:
+        statement.abort()
+        raise
+    if not returning:
+        return DMLResult(affected)
+    arrow_schema = answers[0].schema if answers else arrow_schema
+    return DMLResult(affected, pa.RecordBatchReader.from_batches(arrow_schema, answers))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from sparkport.catalog.predicates import Expression
+from sparkport.errors import InvalidRequestError
 
 
 class TimeUnit(enum.StrEnum):
@@ -29,6 +31,22 @@ class TimePoint:
 
     unit: TimeUnit
     value: str
+
+    def version(self) -> int:
+        """Return the value as the number of a version. Raises InvalidRequestError."""
+        try:
+            return int(self.value)
+        except ValueError as error:
+            raise InvalidRequestError(f"{self.value!r} is not a version number") from error
+
+    def moment(self) -> datetime:
+        """Return the value as a time, in UTC where it says no zone. Raises InvalidRequestError."""
+        try:
+            moment = datetime.fromisoformat(self.value.strip())
+        except ValueError as error:
+            example = "2024-01-15T10:30:00Z"
+            raise InvalidRequestError(f"{self.value!r} is not a timestamp such as {example}") from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from sparkport.catalog.ddl import (
     DynamicCatalog,
     DynamicSchema,
     OnConflict,
+    check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
-from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 from sparkport.errors import (
     AlreadyExistsError,
@@ -150,7 +150,7 @@ class MemorySchema(DynamicSchema):
     ) -> MemoryTable:
         """Make an empty table."""
         _check_name("table", name)
-        _check_columns(arrow_schema)
+        check_new_columns(arrow_schema)
         with self._catalog.commits.lock:
             call.check()
             self._catalog.check_present(self)
@@ -202,17 +202,3 @@ class MemorySchema(DynamicSchema):
 def _check_name(kind: str, name: str) -> None:
     if not name:
         raise InvalidRequestError(f"a {kind} needs a name")
-
-
-def _check_columns(arrow_schema: pa.Schema) -> None:
-    if not len(arrow_schema):
-        raise InvalidRequestError("a table needs at least one column")
-    seen: set[str] = set()
-    for field in arrow_schema:
-        if not field.name:
-            raise InvalidRequestError("a column needs a name")
-        if field.name.lower() in seen:
-            raise InvalidRequestError(f"column '{field.name}' is given twice")
-        if is_rowid(field):
-            raise InvalidRequestError("the row id column is made by the server")
-        seen.add(field.name.lower())

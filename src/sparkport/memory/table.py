@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
-from sparkport.catalog.dml import DMLResult, Statement
+from sparkport.catalog.dml import DMLResult, Statement, run
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
@@ -166,7 +166,7 @@ class MemoryTable(DynamicTable):
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
         """Add rows, all or none."""
-        return self._run(self.begin_insert(call, returning=returning), rows, returning=returning)
+        return run(self.begin_insert(call, returning=returning), rows, self.arrow_schema, returning=returning)
 
     def update(
         self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
@@ -177,28 +177,14 @@ class MemoryTable(DynamicTable):
             raise InvalidRequestError(f"an UPDATE has {len(row_ids)} row ids, but {len(table)} rows")
         table = table.append_column(ROWID, row_ids)
         statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return self._run(statement, table.to_reader(), returning=returning)
+        return run(statement, table.to_reader(), self.arrow_schema, returning=returning)
 
     def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
         """Remove rows, all or none."""
         reader = pa.table({ROWID: row_ids}).to_reader()
-        return self._run(self.begin_delete(call, returning=returning), reader, returning=returning)
-
-    def _run(self, statement: Statement, rows: pa.RecordBatchReader, *, returning: bool) -> DMLResult:
-        answers: list[pa.RecordBatch] = []
-        try:
-            for batch in rows:
-                answer = statement.write(batch)
-                if answer is not None:
-                    answers.append(answer)
-            affected = statement.commit()
-        except BaseException:
-            statement.abort()
-            raise
-        if not returning:
-            return DMLResult(affected)
-        arrow_schema = answers[0].schema if answers else self.arrow_schema
-        return DMLResult(affected, pa.RecordBatchReader.from_batches(arrow_schema, answers))
+        return run(
+            self.begin_delete(call, returning=returning), reader, self.arrow_schema, returning=returning
+        )
 
     def reserve_ids(self, count: int) -> RowIds:
         """Return row ids that were never handed out before."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
-from sparkport.errors import InvalidRequestError, NotFoundError
+from sparkport.errors import NotFoundError
 from sparkport.memory.rows import RowIds, Rows
 
 _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
@@ -131,9 +131,9 @@ class History:
         """Return the version that a time point means."""
         match time_point.unit:
             case TimeUnit.VERSION:
-                return self.numbered(_number(time_point.value))
+                return self.numbered(time_point.version())
             case TimeUnit.TIMESTAMP:
-                return self._at_time(_timestamp(time_point.value), time_point.value)
+                return self._at_time(time_point.moment(), time_point.value)
             case TimeUnit.SNAPSHOT:
                 pin = _PIN.fullmatch(time_point.value)
                 if pin is None or pin["owner"] != table_id:
@@ -146,18 +146,3 @@ class History:
         if not index:
             raise NotFoundError("version at timestamp", text)
         return self._versions[index - 1]
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise InvalidRequestError(f"{text!r} is not a version number") from error
-
-
-def _timestamp(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise InvalidRequestError(f"{text!r} is not a timestamp such as 2024-01-15T10:30:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

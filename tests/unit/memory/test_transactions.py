@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from sparkport.catalog import Call, TransactionState
+from sparkport.catalog import ledger as module
 from sparkport.errors import NotFoundError, TransactionNotActiveError
-from sparkport.memory import transactions as module
 from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Commits
 
@@ -53,7 +53,7 @@ def test_used_transaction_lives_on(manager: MemoryTransactions, clock: Clock) ->
     idle = manager.begin_transaction(Call())
     for _ in range(5):
         clock.now += 8.0
-        manager._active(Call(), key)
+        manager.transaction_mode(Call(), key)
 
     assert manager.transaction_status(Call(), key) is TransactionState.ACTIVE
     assert manager.transaction_status(Call(), idle) is TransactionState.ABORTED

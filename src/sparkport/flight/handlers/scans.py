@@ -172,7 +172,8 @@ def _ticket(
 def _slices(call: Call, table: Table, ticket: Ticket) -> list[Ticket]:
     if not isinstance(table, SplittableTable):
         return [ticket]
-    options = ScanOptions(ticket.columns, time_point=ticket.time_point)
+    filters = predicates.decode(ticket.filters)
+    options = ScanOptions(ticket.columns, filters, time_point=ticket.time_point)
     count = max(1, table.slice_count(call, options))
     return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
 

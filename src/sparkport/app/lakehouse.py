@@ -1,0 +1,115 @@
+"""The Spark engine as a server runs it: there at once, with Spark coming up behind it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Self
+
+import structlog
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sparkport.app.sample import load_sample
+from sparkport.catalog.call import Call
+from sparkport.catalog.tables import Catalog
+from sparkport.errors import SparkportError
+from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.engine import Engine
+from sparkport.spark.lanes import Lane
+from sparkport.spark.session import SparkHost
+from sparkport.spark.settings import SparkSettings
+
+_log = structlog.get_logger("sparkport.app")
+
+
+class Lakehouse:
+    """A warehouse and its Spark.
+
+    The catalog answers from the tables' logs at once; what needs Spark waits for it.
+    """
+
+    def __init__(
+        self,
+        settings: SparkSettings,
+        *,
+        lane: Lane = Lane.AUTO,
+        direct_reads: bool = False,
+        transaction_idle: float = 3600.0,
+        sample: bool = False,
+    ) -> None:
+        if "://" not in settings.warehouse:
+            Path(settings.warehouse).mkdir(parents=True, exist_ok=True)
+        self._bar = _StartBar()
+        self._host = SparkHost(settings, progress=self._bar.fetching)
+        self._engine = Engine(
+            self._host, lane=lane, direct_reads=direct_reads, transaction_idle_seconds=transaction_idle
+        )
+        self.catalog = SparkCatalog(self._engine)
+        self._sample = sample
+
+    def catalogs(self, name: str) -> dict[str, Catalog]:
+        """Return what is served: the warehouse under `name`."""
+        return {name: self.catalog}
+
+    def start(self) -> None:
+        """Start Spark in the background."""
+        self._host.start()
+        threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop all scans, and Spark."""
+        self._bar.close()
+        self._engine.close()
+
+    def _settle(self) -> None:
+        call = Call()
+        try:
+            with self._bar:
+                self._host.session(call)
+            if self._sample and not any(schema.tables(call) for schema in self.catalog.schemas(call)):
+                load_sample(self.catalog)
+                _log.info("sample loaded")
+        except SparkportError as error:
+            _log.error("the lakehouse is not complete", reason=str(error))
+
+
+class _StartBar:
+    """Shows on a terminal what is fetched and that Spark is starting."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not (console.is_terminal and sys.stderr.isatty()),
+        )
+        self._task = self._progress.add_task("starting Spark", total=None)
+
+    def fetching(self, name: str, done: int, total: int) -> None:
+        """Show that a file is being fetched."""
+        ready = done >= total
+        self._progress.update(
+            self._task,
+            description="starting Spark" if ready else f"fetching {name}",
+            completed=done,
+            total=None if ready else total,
+        )
+        if not ready:
+            _log.info("fetching", file=name, done=done, total=total)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._progress.stop()
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

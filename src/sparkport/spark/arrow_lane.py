@@ -1,0 +1,162 @@
+"""Scans by Spark tasks that decode Parquet with Arrow: rows never become objects of the JVM."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.predicates import Expression, column_names
+from sparkport.catalog.scan import ScanOptions
+from sparkport.spark import tasks
+from sparkport.spark.columns import TableColumn
+from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.mapping import mapping_mode
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.statistics import StoredColumn, bounds
+from sparkport.spark.jobs import Jobs, Work
+from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
+from sparkport.spark.tasks import ReadPlan
+from sparkport.spark.units import Sizes, Unit, files_of, piece, units
+
+_BATCH_ROWS = 65_536
+_REMOTE_AHEAD = 8
+
+
+class ArrowLane:
+    """Reads snapshots through Spark tasks.
+
+    On the server's own machine tasks leave their rows in a folder that only its user can
+    open, and the server maps them into memory: nothing is copied, and a client that
+    stalls holds no task. From elsewhere the rows come as the results of the job.
+    """
+
+    def __init__(self, jobs: Jobs, sizes: Sizes) -> None:
+        self._jobs = jobs
+        self.sizes = sizes
+        self._is_local = jobs.host.is_embedded
+        self._ahead = jobs.host.settings.cores + 1 if self._is_local else _REMOTE_AHEAD
+        if not self._is_local:
+            # Executors elsewhere have pyarrow, but not sparkport.
+            cloudpickle.register_pickle_by_value(tasks)  # type: ignore[no-untyped-call]
+
+    def scan(
+        self,
+        call: Call,
+        table: str,
+        root: str,
+        snapshot: DeltaSnapshot,
+        columns: Sequence[TableColumn],
+        wanted: Sequence[TableColumn],
+        options: ScanOptions,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the stored values of the wanted columns, in the order of the files."""
+        files = files_of(matching_files(snapshot, columns, options.filter), options.slice)
+        tested = [column for column in columns if column.exact.name in _names(options.filter)]
+        expression = arrow_expression(options.filter, {c.exact.name: c.target() for c in tested})
+        plan = ReadPlan(
+            columns=tuple(column.read for column in wanted),
+            by_id=mapping_mode(snapshot.metadata) == "id",
+            filter=expression,
+            filter_columns=() if expression is None else tuple(column.read for column in tested),
+            batch_rows=min(options.batch_size or _BATCH_ROWS, _BATCH_ROWS),
+        )
+        read = {column.exact.name for column in (*wanted, *tested)}
+        share = max(1, len(read)) / max(1, len(columns))
+        work = [
+            functools.partial(_pieces, unit, root, columns)
+            for unit in units(files, self.sizes, share=share, small=self._ahead - 1)
+        ]
+        if self._is_local:
+            return self._spooled(call, table, plan, work)
+        return self._collected(call, table, plan, work)
+
+    def _spooled(
+        self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
+    ) -> Iterator[pa.RecordBatch]:
+        folder = Path(tempfile.mkdtemp(prefix=_spool_prefix()))
+        try:
+            jobs: list[Work[Path]] = [
+                functools.partial(_spool, plan, pieces, folder / str(number))
+                for number, pieces in enumerate(work)
+            ]
+            for path in self._jobs.in_order(call, table, jobs, ahead=self._ahead):
+                with pa.memory_map(str(path)) as source:
+                    path.unlink()
+                    yield from pa.ipc.open_stream(source)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _collected(
+        self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
+    ) -> Iterator[pa.RecordBatch]:
+        arrow_schema = pa.schema([column.wanted for column in plan.columns])
+        jobs: list[Work[pa.ChunkedArray]] = [functools.partial(_collect, plan, pieces) for pieces in work]
+        for blobs in self._jobs.in_order(call, table, jobs, ahead=self._ahead):
+            for blob in blobs:
+                yield pa.ipc.read_record_batch(blob.as_buffer(), arrow_schema)
+
+
+def matching_files(
+    snapshot: DeltaSnapshot, columns: Sequence[TableColumn], predicate: Expression | None
+) -> list[DataFile]:
+    """Return the files in which a row may match."""
+    if predicate is None:
+        return list(snapshot.files)
+    tested = {column.exact.name: column for column in columns if column.exact.name in _names(predicate)}
+    condition = translate(predicate, {name: column.target() for name, column in tested.items()})
+    logged: dict[tuple[str, ...], StoredColumn] = {
+        (column.physical.name,): column.logged for column in tested.values()
+    }
+
+    def known(file: DataFile, path: tuple[str, ...]) -> Bounds:
+        column = logged.get(path)
+        if column is None:
+            return Bounds()
+        found = bounds(file, column)
+        return Bounds(found.minimum, found.maximum, found.null_count, file.physical_rows)
+
+    return [file for file in snapshot.files if may_match(condition, functools.partial(known, file))]
+
+
+def sweep_spools() -> None:
+    """Remove what servers have left behind that are gone."""
+    for folder in Path(tempfile.gettempdir()).glob("sparkport-spool-*"):
+        owner = folder.name.split("-")[2]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _spool_prefix() -> str:
+    return f"sparkport-spool-{os.getpid()}-"
+
+
+def _names(predicate: Expression | None) -> set[str]:
+    return set() if predicate is None else column_names(predicate)
+
+
+def _pieces(unit: Unit, root: str, columns: Sequence[TableColumn]) -> list[tasks.Piece]:
+    return [piece(part, root, columns) for part in unit.parts]
+
+
+def _spool(
+    plan: ReadPlan, pieces: functools.partial[list[tasks.Piece]], path: Path, session: SparkSession
+) -> Path:
+    task = functools.partial(tasks.spooled, plan, pieces(), str(path))
+    session.sparkContext.parallelize([0], 1).mapPartitions(task).collect()
+    return path
+
+
+def _collect(
+    plan: ReadPlan, pieces: functools.partial[list[tasks.Piece]], session: SparkSession
+) -> pa.ChunkedArray:
+    task = functools.partial(tasks.blobs, plan, pieces())
+    return session.range(0, 1, 1, 1).mapInArrow(task, "blob binary").toArrow().column(0)

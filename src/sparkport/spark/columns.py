@@ -1,0 +1,136 @@
+"""The columns of a Delta table: as clients see them, as they are stored, as files name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.catalog.rowid import with_rowid
+from sparkport.errors import InvalidRequestError
+from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.mapping import field_id, mapping_mode, physical_name
+from sparkport.spark.delta.statistics import StoredColumn
+from sparkport.spark.predicates import ColumnTarget
+from sparkport.spark.tasks import ColumnRead
+from sparkport.spark.types import arrow_field, encode_scalar, pushable, storage_type
+from sparkport.spark.types.errors import UnsupportedTypeError
+from sparkport.spark.types.storage import is_year_month
+
+ROWID_KEY = "sparkport.rowid"
+"""What marks, in a Spark column's metadata, the one that keeps the row ids."""
+_ROWID_COLUMN = "_sparkport_rowid"
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column: `exact` as clients see it, `stored` under the same name, `physical` as in files.
+
+    `logical` is its name in Spark, which is another for the row id alone. Of a type that Arrow does
+    not have, clients get the values as text.
+    """
+
+    exact: pa.Field
+    stored: pa.Field
+    physical: pa.Field
+    logical: str
+    is_partition: bool = False
+    is_text_of_another: bool = False
+    is_year_month: bool = False
+
+    @property
+    def read(self) -> ColumnRead:
+        """How a task reads it."""
+        return ColumnRead(self.physical, self.stored)
+
+    @property
+    def logged(self) -> StoredColumn:
+        """How the log speaks of it."""
+        return StoredColumn((self.physical.name,), self.stored.type)
+
+    def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
+        """How a predicate finds it in files, or in a query of Spark's."""
+        allowed = pushable(self.exact)
+        return ColumnTarget(
+            physical=self.logical if by_logical_name else self.physical.name,
+            storage=self.stored.type,
+            exact=self.exact,
+            equality=allowed.equality,
+            order=allowed.order,
+            encode=self._encoded,
+        )
+
+    def _encoded(self, value: pa.Scalar) -> pa.Scalar | None:
+        try:
+            return encode_scalar(value, self.exact)
+        except InvalidRequestError:
+            return None  # no stored value is exactly this one
+
+
+def table_columns(metadata: Metadata) -> tuple[TableColumn, ...]:
+    """Return the columns of a version of a table, with the row id last if it has one."""
+    mode = mapping_mode(metadata)
+    fields = metadata.schema["fields"]
+    columns = [
+        column_of(field, mode, is_partition=field["name"] in metadata.partition_columns)
+        for field in fields
+        if ROWID_KEY not in (field.get("metadata") or {})
+    ]
+    for field in fields:
+        if ROWID_KEY in (field.get("metadata") or {}):
+            shown = with_rowid(pa.schema([column.exact for column in columns]))
+            exact = shown.field(len(columns))
+            columns.append(
+                TableColumn(
+                    exact, pa.field(exact.name, exact.type), _physical_field(field, mode), field["name"]
+                )
+            )
+            break
+    return tuple(columns)
+
+
+def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:
+    """Return the column of a Spark schema that keeps the row ids, under a name that is free."""
+    name = _ROWID_COLUMN
+    while name in (known.lower() for known in arrow_schema.names):
+        name = f"_{name}"
+    details = {ROWID_KEY: True, "comment": "identifies the row; kept by sparkport"}
+    return {"name": name, "type": "long", "nullable": True, "metadata": details}
+
+
+def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool = False) -> TableColumn:
+    """Return the column for a field of a Spark schema."""
+    name = field["name"]
+    try:
+        return TableColumn(
+            exact=arrow_field(field),
+            stored=pa.field(name, storage_type(field["type"])),
+            physical=_physical_field(field, mode),
+            logical=name,
+            is_partition=is_partition,
+            is_year_month=is_year_month(field["type"]),
+        )
+    except UnsupportedTypeError:
+        text = pa.field(name, pa.string(), field["nullable"])
+        return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)
+
+
+def _physical_field(field: Mapping[str, Any], mode: str) -> pa.Field:
+    number = field_id(field, mode)
+    details = None if number is None else {_FIELD_ID: str(number).encode()}
+    return pa.field(physical_name(field, mode), _physical_type(field["type"], mode), metadata=details)
+
+
+def _physical_type(spark_type: Any, mode: str) -> pa.DataType:  # noqa: ANN401  (JSON is untyped)
+    match spark_type:
+        case {"type": "struct", "fields": fields}:
+            return pa.struct([_physical_field(field, mode) for field in fields])
+        case {"type": "array", "elementType": element}:
+            return pa.list_(_physical_type(element, mode))
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return pa.map_(_physical_type(key, mode), _physical_type(value, mode))
+        case leaf:
+            return storage_type(leaf)

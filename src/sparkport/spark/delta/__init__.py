@@ -1,0 +1,1 @@
+"""What a Delta table says of itself in its log."""

@@ -1,0 +1,151 @@
+"""The actions of a Delta log as values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkport.spark.delta.files import resolve
+
+# Writers put the count first; parsing all statistics of a file for one number is a hundred times slower.
+_COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a reader and a writer must understand."""
+
+    min_reader: int
+    min_writer: int
+    reader_features: frozenset[str] = frozenset()
+    writer_features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What the table is: columns, partitioning, properties. `schema` is Spark's JSON of a struct type."""
+
+    table_id: str
+    name: str | None
+    description: str | None
+    schema: Mapping[str, Any]
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    created_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """Where to find the positions of the deleted rows of a file."""
+
+    storage_type: str
+    path_or_inline: str
+    offset: int | None
+    size: int
+    cardinality: int
+
+    @property
+    def unique_id(self) -> str:
+        """What tells the states of one data file apart."""
+        at = "" if self.offset is None else f"@{self.offset}"
+        return f"{self.storage_type}{self.path_or_inline}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of the table, less the rows of its deletion vector.
+
+    `path` is absolute and decoded. Partition values and statistics go by physical names.
+    `statistics` is JSON text; `physical_rows` counts the deleted rows too.
+    """
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    modification_ms: int
+    statistics: str | None = None
+    deletion_vector: DeletionVector | None = None
+    physical_rows: int | None = None
+    base_row_id: int | None = None
+
+    @property
+    def deleted_rows(self) -> int:
+        """How many rows the deletion vector takes away."""
+        return self.deletion_vector.cardinality if self.deletion_vector else 0
+
+    @property
+    def row_count(self) -> int | None:
+        """How many rows a reader gets, or None if the writer did not count."""
+        return None if self.physical_rows is None else self.physical_rows - self.deleted_rows
+
+    @property
+    def vector_id(self) -> str | None:
+        """The unique id of the deletion vector, or None without one."""
+        return self.deletion_vector.unique_id if self.deletion_vector else None
+
+
+def decode_protocol(raw: Mapping[str, Any]) -> Protocol:
+    """Return the protocol that an action or a row of a checkpoint says."""
+    return Protocol(
+        min_reader=int(raw["minReaderVersion"]),
+        min_writer=int(raw["minWriterVersion"]),
+        reader_features=frozenset(raw.get("readerFeatures") or ()),
+        writer_features=frozenset(raw.get("writerFeatures") or ()),
+    )
+
+
+def decode_metadata(raw: Mapping[str, Any]) -> Metadata:
+    """Return the metadata that an action or a row of a checkpoint says."""
+    schema = json.loads(raw["schemaString"])
+    if not isinstance(schema, dict):
+        raise TypeError("schemaString is not a struct")
+    return Metadata(
+        table_id=str(raw["id"]),
+        name=raw.get("name"),
+        description=raw.get("description"),
+        schema=schema,
+        partition_columns=tuple(raw.get("partitionColumns") or ()),
+        configuration=dict(raw.get("configuration") or {}),
+        created_ms=raw.get("createdTime"),
+    )
+
+
+def decode_file(raw: Mapping[str, Any], root: str) -> DataFile:
+    """Return the file that an `add` says."""
+    statistics = raw.get("stats") or None
+    return DataFile(
+        path=resolve(root, raw["path"]),
+        partition_values=dict(raw.get("partitionValues") or {}),
+        size=int(raw["size"]),
+        modification_ms=int(raw["modificationTime"]),
+        statistics=statistics,
+        deletion_vector=decode_deletion_vector(raw.get("deletionVector")),
+        physical_rows=_physical_rows(statistics),
+        base_row_id=raw.get("baseRowId"),
+    )
+
+
+def decode_deletion_vector(raw: Mapping[str, Any] | None) -> DeletionVector | None:
+    """Return the deletion vector of an `add` or `remove`, which may have none."""
+    if raw is None or raw.get("storageType") is None:
+        return None
+    return DeletionVector(
+        storage_type=raw["storageType"],
+        path_or_inline=raw["pathOrInlineDv"],
+        offset=raw.get("offset"),
+        size=int(raw["sizeInBytes"]),
+        cardinality=int(raw["cardinality"]),
+    )
+
+
+def _physical_rows(statistics: str | None) -> int | None:
+    if statistics is None:
+        return None
+    first = _COUNT_FIRST.match(statistics)
+    if first:
+        return int(first[1])
+    count = json.loads(statistics).get("numRecords")
+    return None if count is None else int(count)

@@ -1,0 +1,114 @@
+"""Checkpoints of a Delta log: the whole state of a version in Parquet or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparkport.spark.delta import commits
+from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.commits import Commit
+from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.files import Storage
+
+_HEADING = ("protocol", "metaData")
+_FILE_FIELDS = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "stats",
+    "deletionVector",
+    "baseRowId",
+)
+_STATE = (*_HEADING, "txn", "sidecar", *(f"add.{field}" for field in _FILE_FIELDS))
+
+
+def read_checkpoint(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
+    """Return the state of a version as one commit that sets it all."""
+    actions: list[dict[str, Any]] = []
+    for name in names:
+        with damage_reported(root, version, name):
+            actions += _actions(storage, f"{root}/_delta_log/{name}", _STATE)
+    sidecars = [action["sidecar"]["path"] for action in actions if "sidecar" in action]
+    for path in sidecars:
+        name = unquote(path).rpartition("/")[2]
+        with damage_reported(root, version, f"_sidecars/{name}"):
+            actions += _actions(storage, f"{root}/_delta_log/_sidecars/{name}", _STATE)
+    with damage_reported(root, version, names[0]):
+        # The state has no tombstones: those in a checkpoint are for VACUUM alone.
+        state = commits.decode([action for action in actions if "remove" not in action], root)
+        if state.protocol is None or state.metadata is None:
+            raise ValueError("no protocol or no metadata in it")
+        return state
+
+
+def read_heading(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
+    """Return only the protocol and metadata of a checkpoint."""
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    for name in names:
+        with damage_reported(root, version, name):
+            part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADING), root)
+        protocol = part.protocol or protocol
+        metadata = part.metadata or metadata
+        if protocol and metadata:
+            return Commit({}, {}, {}, protocol, metadata)
+    with damage_reported(root, version, names[0]):
+        raise ValueError("no protocol or no metadata in it")
+
+
+def _actions(storage: Storage, location: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    if location.endswith(".json"):
+        wanted = {column.partition(".")[0] for column in columns}
+        return [action for action in commits.parse(storage.read(location)) if wanted & action.keys()]
+    return list(_rows(storage, location, columns))
+
+
+def _rows(storage: Storage, location: str, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    with storage.open(location) as source, pq.ParquetFile(source) as file:
+        parsed_only = "add.path" in columns and _has_only_parsed_statistics(file.schema_arrow)
+        table = file.read([*columns, "add.stats_parsed"] if parsed_only else columns, use_threads=False)
+    for name in table.column_names:
+        column = table.column(name)
+        for row in column.drop_null().to_pylist(maps_as_pydicts="strict"):
+            if parsed_only and name == "add":
+                row["stats"] = _json_statistics(row.pop("stats_parsed"))
+            yield {name: row}
+
+
+def _has_only_parsed_statistics(schema: pa.Schema) -> bool:
+    if "add" not in schema.names:
+        return False
+    fields = {field.name for field in schema.field("add").type}
+    return "stats_parsed" in fields and "stats" not in fields
+
+
+def _json_statistics(parsed: dict[str, Any] | None) -> str | None:
+    """Return statistics as the JSON that the log would have had."""
+    return None if parsed is None else json.dumps(_without_nulls(parsed), default=_plain)
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401  (JSON is untyped)
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
+
+
+def _plain(value: object) -> str:
+    match value:
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case bytes():
+            return value.decode(errors="replace")
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON form")

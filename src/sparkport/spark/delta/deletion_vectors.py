@@ -1,0 +1,105 @@
+"""Deletion vectors: which rows of a Parquet file are no longer in the table."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import uuid
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+from sparkport.errors import PreconditionError
+from sparkport.spark.delta.actions import DeletionVector
+from sparkport.spark.delta.errors import table_label
+from sparkport.spark.delta.files import location_of, resolve, storage_of
+
+_MAGIC = 1681511377
+_UUID_CHARACTERS = 20
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_Z85_TO_B85 = str.maketrans(_Z85, _B85)  # the same code with other letters
+_LENGTH = 5  # characters of Z85 that make four bytes
+
+
+class CorruptDeletionVectorError(PreconditionError):
+    """A deletion vector cannot be read: no row of its file may be delivered."""
+
+    def __init__(self, root: str, detail: str) -> None:
+        super().__init__(f"a deletion vector of Delta table '{table_label(root)}' is damaged: {detail}")
+
+
+def keep_mask(vector: DeletionVector, root: str, row_count: int) -> bytes:
+    """Return Arrow's bitmap of the rows that are left of a file with `row_count` rows."""
+    deleted = deleted_positions(vector, root)
+    if len(deleted) and int(deleted[-1]) >= row_count:
+        raise CorruptDeletionVectorError(root, f"row {deleted[-1]} of a file of {row_count} rows")
+    kept = np.ones(row_count, np.bool_)
+    kept[deleted] = False
+    return np.packbits(kept, bitorder="little").tobytes()
+
+
+def deleted_positions(vector: DeletionVector, root: str) -> npt.NDArray[np.int64]:
+    """Return the positions of the deleted rows in their file, ascending."""
+    folder = location_of(root)
+    data = _inline(vector, folder) if vector.storage_type == "i" else _stored(vector, folder)
+    if len(data) < struct.calcsize("<I") or struct.unpack_from("<I", data)[0] != _MAGIC:
+        raise CorruptDeletionVectorError(folder, "it does not begin with the magic number")
+    try:
+        bitmap: Any = BitMap64.deserialize(data[4:])
+    except ValueError as error:
+        raise CorruptDeletionVectorError(folder, "its bitmap cannot be decoded") from error
+    if len(bitmap) != vector.cardinality:
+        raise CorruptDeletionVectorError(folder, f"{len(bitmap)} rows instead of {vector.cardinality}")
+    return np.asarray(bitmap.to_array(), np.uint64).astype(np.int64)
+
+
+def _inline(vector: DeletionVector, root: str) -> bytes:
+    data = _decode_z85(vector.path_or_inline, root)
+    if len(data) < vector.size:
+        raise CorruptDeletionVectorError(root, f"{len(data)} bytes instead of {vector.size}")
+    return data[: vector.size]  # the encoding pads to a multiple of four
+
+
+def _stored(vector: DeletionVector, root: str) -> bytes:
+    location = _location(vector, root)
+    name = location.rpartition("/")[2]
+    try:
+        found = storage_of(location).read_range(location, vector.offset or 0, vector.size + 8)
+    except FileNotFoundError as error:
+        raise CorruptDeletionVectorError(root, f"{name} is missing") from error
+    if len(found) != vector.size + 8:
+        raise CorruptDeletionVectorError(root, f"{name} ends too early")
+    (size,) = struct.unpack_from(">I", found)
+    data = found[4:-4]
+    (checksum,) = struct.unpack_from(">I", found, vector.size + 4)
+    if size != vector.size:
+        raise CorruptDeletionVectorError(root, f"{name} holds {size} bytes instead of {vector.size}")
+    if zlib.crc32(data) != checksum:
+        raise CorruptDeletionVectorError(root, f"the checksum in {name} does not match")
+    return data
+
+
+def _location(vector: DeletionVector, root: str) -> str:
+    match vector.storage_type:
+        case "p":
+            return resolve(root, vector.path_or_inline)
+        case "u":
+            prefix = vector.path_or_inline[:-_UUID_CHARACTERS]
+            name = uuid.UUID(bytes=_decode_z85(vector.path_or_inline[-_UUID_CHARACTERS:], root))
+            folder = f"{root}/{prefix}" if prefix else root
+            return f"{folder}/deletion_vector_{name}.bin"
+        case other:
+            raise CorruptDeletionVectorError(root, f"storage type {other!r} is unknown")
+
+
+def _decode_z85(text: str, root: str) -> bytes:
+    if len(text) % _LENGTH:
+        raise CorruptDeletionVectorError(root, f"{len(text)} characters are no Z85")
+    try:
+        return base64.b85decode(text.translate(_Z85_TO_B85))
+    except ValueError as error:
+        raise CorruptDeletionVectorError(root, "its text is no Z85") from error

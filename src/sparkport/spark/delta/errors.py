@@ -1,0 +1,57 @@
+"""What can be wrong with the log of a Delta table.
+
+PreconditionError
+└── CorruptLogError          files of the log are missing or unreadable
+NotFoundError
+└── VersionNotFoundError     a version that is not there, not yet or no longer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from sparkport.errors import NotFoundError, PreconditionError, SparkportError
+
+
+class CorruptLogError(PreconditionError):
+    """The log cannot be read as the protocol says.
+
+    A precondition, not an outage: trying again does not help until somebody repairs the table.
+    """
+
+    def __init__(self, root: str, version: int, detail: str) -> None:
+        table = table_label(root)
+        super().__init__(f"the log of Delta table '{table}' is damaged at version {version}: {detail}")
+        self.table = table
+        self.version = version
+
+
+class VersionNotFoundError(NotFoundError):
+    """A version that the table does not have, or whose log was cleaned up."""
+
+    def __init__(self, root: str, version: int, first: int, last: int) -> None:
+        there = f"versions {first} to {last} are there" if first < last else f"only version {last} is there"
+        table = table_label(root)
+        SparkportError.__init__(self, f"version {version} of Delta table '{table}' not found: {there}")
+        self.kind = "version"
+        self.name = str(version)
+
+
+def table_label(root: str) -> str:
+    """Return the last two parts of a table's folder: enough to know it, and no path of the server."""
+    return "/".join([part for part in root.split("/") if part][-2:])
+
+
+@contextmanager
+def damage_reported(root: str, version: int, file: str) -> Iterator[None]:
+    """Turn whatever fails while a file of the log is decoded into a CorruptLogError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CorruptLogError(root, version, f"{file} is missing") from error
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, pa.ArrowException) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CorruptLogError(root, version, f"{file} cannot be decoded ({reason})") from error

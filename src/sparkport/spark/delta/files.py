@@ -1,0 +1,202 @@
+"""Where the files of a table are: the local disk, or an object store through Arrow.
+
+A location is a local path or `scheme://authority/key`, never percent-encoded.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import fs
+
+_URI = re.compile("(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<key>/.*)?")
+_HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells one file from another that took its place."""
+
+    modified_ms: int
+    identity: tuple[int, ...]
+
+
+class Storage(Protocol):
+    """The few things that reading a log asks of a file system.
+
+    All methods raise FileNotFoundError for what is not there.
+    """
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, in no order."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def modification_times(self, folder: str) -> dict[str, int]:
+        """Return when each file in a folder was written, in milliseconds."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def stamp(self, location: str) -> Stamp:
+        """Return the identity of a file."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def read(self, location: str) -> bytes:
+        """Return a whole file."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Return a part of a file; less than `length` where it ends."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def first_line(self, location: str) -> bytes:
+        """Return the first line of a file."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def open(self, location: str) -> pa.NativeFile:
+        """Open a file for Arrow."""
+        raise NotImplementedError
+
+
+class LocalStorage:
+    """The local disk, without a detour: listing a log takes microseconds."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, in no order."""
+        return os.listdir(folder)  # noqa: PTH208  (ten times as fast as Path.iterdir)
+
+    def modification_times(self, folder: str) -> dict[str, int]:
+        """Return when each file in a folder was written, in milliseconds."""
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+
+    def stamp(self, location: str) -> Stamp:
+        """Return the identity of a file."""
+        found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
+        return Stamp(found.st_mtime_ns // 1_000_000, (found.st_mtime_ns, found.st_size, found.st_ino))
+
+    def read(self, location: str) -> bytes:
+        """Return a whole file."""
+        with open(location, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
+            return file.readall()
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Return a part of a file; less than `length` where it ends."""
+        with Path(location).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def first_line(self, location: str) -> bytes:
+        """Return the first line of a file."""
+        with Path(location).open("rb") as file:
+            return file.readline()
+
+    def open(self, location: str) -> pa.NativeFile:
+        """Open a file for Arrow."""
+        return pa.OSFile(location)
+
+
+class ArrowStorage:
+    """A file system of Arrow; `base` is where the keys of its locations begin."""
+
+    def __init__(self, filesystem: fs.FileSystem, base: str) -> None:
+        self._filesystem = filesystem
+        self._base = base.rstrip("/")
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, in no order."""
+        return [info.base_name for info in self._list(folder)]
+
+    def modification_times(self, folder: str) -> dict[str, int]:
+        """Return when each file in a folder was written, in milliseconds."""
+        return {info.base_name: info.mtime_ns // 1_000_000 for info in self._list(folder)}
+
+    def stamp(self, location: str) -> Stamp:
+        """Return the identity of a file."""
+        info = self._filesystem.get_file_info(self._path(location))
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(location)
+        return Stamp(info.mtime_ns // 1_000_000, (info.mtime_ns, info.size))
+
+    def read(self, location: str) -> bytes:
+        """Return a whole file."""
+        with self.open(location) as file:
+            return bytes(file.read())
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Return a part of a file; less than `length` where it ends."""
+        with self.open(location) as file:
+            file.seek(offset)
+            return bytes(file.read(length))
+
+    def first_line(self, location: str) -> bytes:
+        """Return the first line of a file."""
+        return self.read(location).partition(b"\n")[0]
+
+    def open(self, location: str) -> pa.NativeFile:
+        """Open a file for Arrow."""
+        return self._filesystem.open_input_file(self._path(location))
+
+    def _list(self, folder: str) -> list[Any]:
+        return list(self._filesystem.get_file_info(fs.FileSelector(self._path(folder))))
+
+    def _path(self, location: str) -> str:
+        uri = _URI.fullmatch(location)
+        key = (uri["key"] or "") if uri else location
+        return f"{self._base}{key}"
+
+
+_LOCAL = LocalStorage()
+
+
+def storage_of(location: str) -> Storage:
+    """Return the storage that a location lies in."""
+    uri = _URI.fullmatch(location)
+    if uri is None:
+        return _LOCAL
+    scheme = uri["scheme"].lower()
+    return _remote(_HADOOP_SCHEMES.get(scheme, scheme), uri["authority"] or "")
+
+
+@functools.cache
+def _remote(scheme: str, authority: str) -> ArrowStorage:
+    return ArrowStorage(*fs.FileSystem.from_uri(f"{scheme}://{authority}/"))
+
+
+def location_of(root: str) -> str:
+    """Return a table's folder as a location: `file:` goes, and so does the slash at the end.
+
+    Like Hadoop, take a path as it is and decode none of it.
+    """
+    uri = _URI.fullmatch(root)
+    if uri is not None and uri["scheme"].lower() == "file":
+        root = uri["key"] or "/"
+    return root.rstrip("/") or "/"
+
+
+def resolve(root: str, path: str) -> str:
+    """Return the location of a file that a log names by a percent-encoded path or URI."""
+    uri = _URI.fullmatch(path)
+    if uri is not None and uri["key"]:
+        key = unquote(uri["key"])
+        if uri["scheme"].lower() == "file":
+            return key
+        return f"{uri['scheme']}://{uri['authority'] or ''}{key}"
+    decoded = unquote(path)
+    if not path.startswith("/"):
+        return f"{root}/{decoded}"
+    above = _URI.fullmatch(root)
+    return f"{above['scheme']}://{above['authority'] or ''}{decoded}" if above else decoded

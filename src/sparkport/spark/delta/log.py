@@ -1,0 +1,205 @@
+"""Read a Delta table's log: versions, headings, snapshots, times."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from datetime import UTC, datetime, timedelta
+
+from sparkport.errors import NotFoundError
+from sparkport.spark.delta import checkpoints, commits
+from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.cache import VersionCache
+from sparkport.spark.delta.errors import CorruptLogError, table_label
+from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
+from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
+from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading, Replay, has_in_commit_times
+
+_KEPT_SNAPSHOTS = 4
+_KEPT_HEADINGS = 16
+_LONGEST_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
+
+
+class DeltaLog:
+    """The log of one table. Safe to use from many threads.
+
+    Nothing is remembered that a listing of the folder could contradict: every call sees
+    what is committed when it begins. All methods raise NotFoundError where there is no
+    table or no such version, and CorruptLogError for a log that cannot be read.
+    """
+
+    def __init__(self, root: str, storage: Storage | None = None) -> None:
+        self.root = location_of(root)
+        self._folder = f"{self.root}/_delta_log"
+        self._storage = storage or storage_of(self.root)
+        self._snapshots: VersionCache[DeltaSnapshot] = VersionCache(_KEPT_SNAPSHOTS)
+        self._headings: VersionCache[Heading] = VersionCache(_KEPT_HEADINGS)
+        self._building = threading.Lock()  # whoever comes second finds the snapshot made
+
+    def newest_version(self) -> int:
+        """Return the newest version, at the cost of one listing."""
+        return newest_version(self.root, self._names())
+
+    def heading(self, version: int | None = None) -> Heading:
+        """Return what a version is, without replaying its files."""
+        names = self._names()
+        wanted = newest_version(self.root, names) if version is None else version
+        stamp = self._stamp(wanted)
+        if stamp is not None:
+            kept = self._headings.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
+            if kept is not None:
+                return kept.heading if isinstance(kept, DeltaSnapshot) else kept
+        listing = read_listing(self.root, names)
+        protocol, metadata = self._find_heading(listing, wanted)
+        heading = Heading(wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata)
+        if stamp is not None:
+            self._headings.put(wanted, stamp, heading)
+        return heading
+
+    def snapshot(self, version: int | None = None) -> DeltaSnapshot:
+        """Return a version with all its files."""
+        names = self._names()
+        wanted = newest_version(self.root, names) if version is None else version
+        stamp = self._stamp(wanted)
+        kept = self._snapshots.get(wanted, stamp) if stamp else None
+        if kept is not None:
+            return kept
+        with self._building:
+            kept = self._snapshots.get(wanted, stamp) if stamp else None
+            return kept or self._build(read_listing(self.root, names), wanted, stamp)
+
+    def version_at(self, timestamp_ms: int) -> int:
+        """Return the version that was the newest at a time, which may lie in the future."""
+        times = self._modification_times()
+        listing = read_listing(self.root, times)
+        first = listing.first
+        if first is None:
+            raise CorruptLogError(self.root, listing.newest, "the commits before it are missing")
+        start, since_ms = self._in_commit_start(listing.newest, first)
+        if timestamp_ms >= since_ms:
+            found = self._search_in_commit_times(start, listing.newest, timestamp_ms)
+        else:
+            found = _search_file_times(times, first, min(start - 1, listing.newest), timestamp_ms)
+        if found is None:
+            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+            raise NotFoundError("version at timestamp", moment.isoformat(sep=" ", timespec="milliseconds"))
+        return found
+
+    def _names(self) -> list[str]:
+        try:
+            return self._storage.names(self._folder)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError("Delta table", table_label(self.root)) from error
+
+    def _modification_times(self) -> dict[str, int]:
+        try:
+            return self._storage.modification_times(self._folder)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError("Delta table", table_label(self.root)) from error
+
+    def _stamp(self, version: int) -> Stamp | None:
+        try:
+            return self._storage.stamp(f"{self._folder}/{commits.commit_name(version)}")
+        except FileNotFoundError:
+            return None  # cleaned up, or never there: the listing tells
+
+    def _find_heading(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
+        segment = listing.segment(wanted)
+        near = self._headings.nearest(wanted, self._stamp)
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        for version in reversed(segment.commits):
+            if near is not None and near[0] == version:
+                return protocol or near[1].protocol, metadata or near[1].metadata
+            newer_protocol, newer_metadata = commits.read_heading(self._storage, self.root, version)
+            protocol = protocol or newer_protocol
+            metadata = metadata or newer_metadata
+            if protocol and metadata:
+                return protocol, metadata
+        if segment.checkpoint is not None:
+            files = segment.checkpoint_files
+            base = checkpoints.read_heading(self._storage, self.root, segment.checkpoint, files)
+            protocol, metadata = protocol or base.protocol, metadata or base.metadata
+        return self._complete(wanted, protocol, metadata)
+
+    def _build(self, listing: Listing, wanted: int, stamp: Stamp | None) -> DeltaSnapshot:
+        segment = listing.segment(wanted)
+        near = self._snapshots.nearest(wanted, self._stamp)
+        if near is not None and self._catches_up(listing, segment, near[0], wanted):
+            replay, rest = Replay(near[1]), range(near[0] + 1, wanted + 1)
+        else:
+            replay, rest = Replay(), segment.commits
+            if segment.checkpoint is not None:
+                files = segment.checkpoint_files
+                state = checkpoints.read_checkpoint(self._storage, self.root, segment.checkpoint, files)
+                replay.apply(state)
+        for version in rest:
+            replay.apply(commits.read_commit(self._storage, self.root, version))
+        protocol, metadata = self._complete(wanted, replay.protocol, replay.metadata)
+        snapshot = replay.snapshot(wanted, self._time(listing, wanted, stamp, protocol, metadata))
+        if stamp is not None:
+            self._snapshots.put(wanted, stamp, snapshot)
+        return snapshot
+
+    @staticmethod
+    def _catches_up(listing: Listing, segment: Segment, near: int, wanted: int) -> bool:
+        if segment.checkpoint is None or near >= segment.checkpoint:
+            return True
+        gap = range(near + 1, wanted + 1)
+        return len(gap) <= _LONGEST_CATCH_UP and all(version in listing.commits for version in gap)
+
+    def _complete(
+        self, version: int, protocol: Protocol | None, metadata: Metadata | None
+    ) -> tuple[Protocol, Metadata]:
+        if protocol is None or metadata is None:
+            lacking = "protocol" if protocol is None else "metadata"
+            raise CorruptLogError(self.root, version, f"no commit says the table's {lacking}")
+        return protocol, metadata
+
+    def _time(
+        self, listing: Listing, version: int, stamp: Stamp | None, protocol: Protocol, metadata: Metadata
+    ) -> int:
+        if stamp is None:  # only the checkpoint of this version is left
+            return self._storage.stamp(f"{self._folder}/{listing.checkpoints[version][0]}").modified_ms
+        if has_in_commit_times(protocol, metadata):
+            return commits.read_in_commit_ms(self._storage, self.root, version)
+        return stamp.modified_ms
+
+    def _in_commit_start(self, newest: int, first: int) -> tuple[int, float]:
+        """Return from which version and time on commits carry their own time."""
+        heading = self.heading(newest)
+        if not has_in_commit_times(heading.protocol, heading.metadata):
+            return newest + 1, float("inf")
+        properties = heading.metadata.configuration
+        start = properties.get("delta.inCommitTimestampEnablementVersion")
+        since_ms = properties.get("delta.inCommitTimestampEnablementTimestamp")
+        if start is None or since_ms is None or int(start) <= first:
+            return first, float("-inf")
+        return int(start), int(since_ms)
+
+    def _search_in_commit_times(self, low: int, high: int, timestamp_ms: int) -> int | None:
+        versions = range(low, high + 1)
+        after = bisect.bisect_right(versions, timestamp_ms, key=self._in_commit_ms)
+        return versions[after - 1] if after else None
+
+    def _in_commit_ms(self, version: int) -> int:
+        return commits.read_in_commit_ms(self._storage, self.root, version)
+
+
+def _search_file_times(times: dict[str, int], low: int, high: int, timestamp_ms: int) -> int | None:
+    """Return the last of the versions whose file is not newer than a time.
+
+    Copied or restored logs may have files out of order; as Delta does it, a commit that
+    is not newer than the one before is taken to be a millisecond younger.
+    """
+    found: int | None = None
+    previous: int | None = None
+    for version in range(low, high + 1):
+        modified = times.get(commits.commit_name(version))
+        if modified is None:
+            continue  # the first version may be a checkpoint alone
+        previous = modified if previous is None else max(modified, previous + 1)
+        if previous > timestamp_ms:
+            break
+        found = version
+    return found

@@ -1,0 +1,138 @@
+"""Which tables can be read without Spark SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sparkport.spark.delta.actions import Metadata, Protocol
+
+_NEWEST_READER = 3
+_UNDERSTOOD = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        # Features of writers: they change nothing for readers, wherever they are listed.
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "clustering",
+        "domainMetadata",
+        "generatedColumns",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "identityColumns",
+        "inCommitTimestamp",
+        "inCommitTimestamp-preview",
+        "invariants",
+        "rowTracking",
+    }
+)
+_MAPPING_MODES = frozenset({"none", "name", "id"})
+_PRIMITIVES = frozenset(
+    {
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    }
+)
+_DECIMAL = re.compile(r"decimal\((\d+), *(-?\d+)\)")
+_INTEGERS = ("byte", "short", "integer", "long")
+_INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}  # that a decimal must have for them
+
+
+def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Return why a table's files cannot be read by Arrow alone, or None if they can."""
+    if protocol.min_reader > _NEWEST_READER:
+        return f"the table needs reader version {protocol.min_reader}"
+    unknown = sorted(protocol.reader_features - _UNDERSTOOD)
+    if unknown:
+        return f"the table uses the reader feature {', '.join(unknown)}"
+    mode = metadata.configuration.get("delta.columnMapping.mode", "none").lower()
+    if mode not in _MAPPING_MODES:
+        return f"the table maps columns by {mode}"
+    return _schema_reason(metadata.schema)
+
+
+def _schema_reason(schema: Mapping[str, Any]) -> str | None:
+    for field in _fields(schema):
+        bad = next((kind for kind in _leaves(field["type"]) if not _is_known(kind)), None)
+        if bad is not None:
+            return f"column '{field['name']}' has the type {bad}"
+        details = field.get("metadata") or {}
+        if "__COLLATIONS" in details:
+            return f"column '{field['name']}' has a collation"
+        for change in details.get("delta.typeChanges") or ():
+            old, new = str(change["fromType"]), str(change["toType"])
+            if not _is_widening(old, new):
+                return f"column '{field['name']}' changed its type from {old} to {new}"
+    return None
+
+
+def _fields(kind: object) -> Iterator[Mapping[str, Any]]:
+    """Return the fields of a type at every depth."""
+    match kind:
+        case {"type": "struct", "fields": list() as fields}:
+            for field in fields:
+                yield field
+                yield from _fields(field["type"])
+        case {"type": "array", "elementType": element}:
+            yield from _fields(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            yield from _fields(key)
+            yield from _fields(value)
+
+
+def _leaves(kind: object) -> Iterator[str]:
+    """Return the names of the types in a type, but for the fields of structs."""
+    match kind:
+        case {"type": "struct"}:
+            return
+        case {"type": "array", "elementType": element}:
+            yield from _leaves(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            yield from _leaves(key)
+            yield from _leaves(value)
+        case {"type": other}:
+            yield str(other)
+        case other:
+            yield str(other)
+
+
+def _is_known(kind: str) -> bool:
+    return kind in _PRIMITIVES or _DECIMAL.fullmatch(kind) is not None
+
+
+def _is_widening(old: str, new: str) -> bool:
+    match old, new:
+        case ("float", "double") | ("byte" | "short" | "integer", "double") | ("date", "timestamp_ntz"):
+            return True
+    if old in _INTEGERS and new in _INTEGERS:
+        return _INTEGERS.index(old) <= _INTEGERS.index(new)
+    wider = _DECIMAL.fullmatch(new)
+    if wider is None:
+        return False
+    precision, scale = int(wider[1]), int(wider[2])
+    if old in _INTEGER_DIGITS:
+        return precision - scale >= _INTEGER_DIGITS[old]
+    narrower = _DECIMAL.fullmatch(old)
+    if narrower is None:
+        return False
+    more_scale = scale - int(narrower[2])
+    return more_scale >= 0 and precision - int(narrower[1]) >= more_scale

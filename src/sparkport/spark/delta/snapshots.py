@@ -1,0 +1,93 @@
+"""The state of a Delta table at one version, and how commits lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.commits import Commit
+
+_IN_COMMIT_FEATURES = frozenset({"inCommitTimestamp", "inCommitTimestamp-preview"})
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What a version is, without its files."""
+
+    version: int
+    timestamp_ms: int
+    protocol: Protocol
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSnapshot:
+    """What a version is.
+
+    `files` have the same order however the snapshot was built, so that a position in it
+    means the same file to another process; `row_count` is exact, or None.
+    """
+
+    version: int
+    timestamp_ms: int
+    protocol: Protocol
+    metadata: Metadata
+    files: tuple[DataFile, ...]
+    transactions: Mapping[str, int]
+    row_count: int | None
+
+    @property
+    def heading(self) -> Heading:
+        """The same without files."""
+        return Heading(self.version, self.timestamp_ms, self.protocol, self.metadata)
+
+
+class Replay:
+    """The state of a table while commits are applied to it."""
+
+    def __init__(self, base: DeltaSnapshot | None = None) -> None:
+        self.protocol = base.protocol if base else None
+        self.metadata = base.metadata if base else None
+        self._files = {file.path: file for file in base.files} if base else {}
+        self._transactions = dict(base.transactions) if base else {}
+
+    def apply(self, commit: Commit) -> None:
+        """Change the state as a commit says."""
+        self.protocol = commit.protocol or self.protocol
+        self.metadata = commit.metadata or self.metadata
+        self._transactions.update(commit.transactions)
+        for path, vector_id in commit.removed.items():
+            present = self._files.get(path)
+            # The removal of a file with another deletion vector is of a former state of it.
+            if present is not None and present.vector_id == vector_id:
+                del self._files[path]
+        self._files.update(commit.added)
+
+    def snapshot(self, version: int, timestamp_ms: int) -> DeltaSnapshot:
+        """Return the state as a value; protocol and metadata must be known."""
+        assert self.protocol is not None
+        assert self.metadata is not None
+        # A checkpoint keeps neither commits nor positions: time and name order a file wherever it is from.
+        files = tuple(sorted(self._files.values(), key=_age))
+        counts = [file.row_count for file in files]
+        known = [count for count in counts if count is not None]
+        return DeltaSnapshot(
+            version,
+            timestamp_ms,
+            self.protocol,
+            self.metadata,
+            files,
+            self._transactions,
+            sum(known) if len(known) == len(counts) else None,
+        )
+
+
+def _age(file: DataFile) -> tuple[int, str]:
+    return file.modification_ms, file.path
+
+
+def has_in_commit_times(protocol: Protocol, metadata: Metadata) -> bool:
+    """Tell whether commits carry their own time."""
+    enabled = metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
+    return enabled and bool(_IN_COMMIT_FEATURES & protocol.writer_features)

@@ -1,0 +1,190 @@
+"""What the statistics in a log say of a column."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkport.catalog.tables import ColumnStatistics
+from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.values import (
+    exact_value,
+    has_sure_zone,
+    lower_bound,
+    partition_scalar,
+    upper_bound,
+)
+
+Path = tuple[str, ...]
+
+_PREFIX = 32  # characters that Spark keeps of a string unless told otherwise
+_PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column, or a field of structs in one, as files have it: physical names and storage type."""
+
+    path: Path
+    arrow_type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """The statistics of one file as written, by physical path.
+
+    Without `tight`, bounds hold but need not be values of the file, and a count of nulls
+    only says something where it is zero or all. Deleted rows are counted.
+    """
+
+    row_count: int | None = None
+    minimum: Mapping[Path, Any] = field(default_factory=dict)
+    maximum: Mapping[Path, Any] = field(default_factory=dict)
+    null_count: Mapping[Path, int] = field(default_factory=dict)
+    tight: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What holds for every row of a file; None is unknown. `null_count` is of all rows, deleted ones too."""
+
+    minimum: pa.Scalar | None
+    maximum: pa.Scalar | None
+    null_count: int | None
+
+
+_UNKNOWN = Bounds(None, None, None)
+
+
+def file_statistics(file: DataFile) -> FileStatistics:
+    """Return the statistics of a file."""
+    return FileStatistics() if file.statistics is None else _parse(file.statistics)
+
+
+def bounds(file: DataFile, column: StoredColumn) -> Bounds:
+    """Return what is sure of a column in a file: enough to skip it, not to know its values."""
+    if column.path[0] in file.partition_values:
+        return _partition_bounds(file, column)
+    known = file_statistics(file)
+    nulls = known.null_count.get(column.path)
+    if not known.tight and nulls not in {0, known.row_count}:
+        nulls = None
+    return Bounds(
+        lower_bound(known.minimum.get(column.path), column.arrow_type),
+        upper_bound(known.maximum.get(column.path), column.arrow_type),
+        nulls,
+    )
+
+
+def exact_statistics(snapshot: DeltaSnapshot, column: StoredColumn) -> ColumnStatistics | None:
+    """Return statistics that are sure to be exact for a whole table, or None.
+
+    Where the nulls are sure and the range is not, the range is null scalars.
+    """
+    longest = _longest_string(snapshot)
+    has_null = has_not_null = False
+    ranged = True
+    lows: list[pa.Scalar] = []
+    highs: list[pa.Scalar] = []
+    for file in snapshot.files:
+        if file.row_count == 0:
+            continue
+        here = _exact(file, column, longest)
+        if here is None:
+            return None
+        has_null = has_null or here.has_null
+        has_not_null = has_not_null or here.has_not_null
+        if here.has_not_null:
+            ranged = ranged and here.minimum.is_valid and here.maximum.is_valid
+            lows.append(here.minimum)
+            highs.append(here.maximum)
+    unknown = pa.scalar(None, column.arrow_type)
+    known = ranged and bool(lows)
+    return ColumnStatistics(
+        minimum=pc.min(pa.array(lows, column.arrow_type)) if known else unknown,
+        maximum=pc.max(pa.array(highs, column.arrow_type)) if known else unknown,
+        has_null=has_null,
+        has_not_null=has_not_null,
+        distinct_count=0,
+    )
+
+
+def _exact(file: DataFile, column: StoredColumn, longest: int) -> ColumnStatistics | None:
+    """Return exact statistics of a file that has rows."""
+    known = bounds(file, column)
+    rows = file.physical_rows
+    if rows is None or file.row_count is None or known.null_count is None:
+        return None
+    if file.deleted_rows and known.null_count not in {0, rows}:
+        return None  # the nulls may all be deleted, or all the others
+    low, high = _exact_range(file, column, known, longest)
+    unknown = pa.scalar(None, column.arrow_type)
+    return ColumnStatistics(
+        minimum=unknown if low is None else low,
+        maximum=unknown if high is None else high,
+        has_null=known.null_count > 0,
+        has_not_null=known.null_count < rows,
+        distinct_count=0,
+    )
+
+
+def _exact_range(
+    file: DataFile, column: StoredColumn, known: Bounds, longest: int
+) -> tuple[pa.Scalar | None, pa.Scalar | None]:
+    if column.path[0] in file.partition_values:
+        return known.minimum, known.maximum
+    said = file_statistics(file)
+    if file.deleted_rows or not said.tight:
+        return None, None
+    return (
+        exact_value(said.minimum.get(column.path), column.arrow_type, longest),
+        exact_value(said.maximum.get(column.path), column.arrow_type, longest),
+    )
+
+
+def _partition_bounds(file: DataFile, column: StoredColumn) -> Bounds:
+    text = file.partition_values[column.path[0]]
+    if not text:
+        return Bounds(None, None, file.physical_rows)
+    try:
+        if not has_sure_zone(text, column.arrow_type):
+            return Bounds(None, None, 0)
+        value = partition_scalar(text, column.arrow_type)
+    except (ValueError, KeyError, ArithmeticError):
+        return _UNKNOWN  # a reader of the rows will say what is wrong with it
+    if value.as_py() != value.as_py():  # NaN
+        return Bounds(None, None, 0)
+    return Bounds(value, value, 0)
+
+
+def _longest_string(snapshot: DeltaSnapshot) -> int:
+    said = snapshot.metadata.configuration.get(_PREFIX_PROPERTY, "")
+    return min(_PREFIX, int(said)) if said.isdigit() else _PREFIX
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str) -> FileStatistics:
+    said = json.loads(text, parse_float=Decimal)
+    return FileStatistics(
+        row_count=said.get("numRecords"),
+        minimum=dict(_leaves(said.get("minValues"), ())),
+        maximum=dict(_leaves(said.get("maxValues"), ())),
+        null_count=dict(_leaves(said.get("nullCount"), ())),
+        tight=said.get("tightBounds", True) is not False,
+    )
+
+
+def _leaves(values: Any, above: Path) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401  (JSON is untyped)
+    for name, value in (values or {}).items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*above, name))
+        elif value is not None:
+            yield (*above, name), value

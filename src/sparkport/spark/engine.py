@@ -1,0 +1,72 @@
+"""What the tables of a warehouse share."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from sparkport.spark.arrow_lane import ArrowLane
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.jobs import Jobs
+from sparkport.spark.lanes import Lane
+from sparkport.spark.rowids import RowIds
+from sparkport.spark.session import SparkHost
+from sparkport.spark.transactions import SparkTransactions
+from sparkport.spark.units import Sizes
+from sparkport.spark.warehouse import Warehouse
+
+
+class Engine:
+    """A warehouse and the Spark that reads it."""
+
+    def __init__(
+        self,
+        host: SparkHost,
+        *,
+        sizes: Sizes | None = None,
+        lane: Lane = Lane.AUTO,
+        direct_reads: bool = False,
+        transaction_idle_seconds: float = 3600.0,
+    ) -> None:
+        self.host = host
+        self.lane = lane
+        self.direct_reads = direct_reads
+        self.sizes = sizes or Sizes()
+        self.jobs = Jobs(host)
+        self.arrow_lane = ArrowLane(self.jobs, self.sizes)
+        self.warehouse = Warehouse(host.settings.warehouse)
+        self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
+        self._logs: dict[str, DeltaLog] = {}
+        self._row_ids: dict[str, RowIds] = {}
+        self._lock = threading.Lock()
+
+    def log(self, root: str) -> DeltaLog:
+        """Return the log of a table; the same object at every call, so that what it has read is kept."""
+        with self._lock:
+            return self._logs.setdefault(root, DeltaLog(root))
+
+    def row_ids(self, root: str) -> RowIds:
+        """Return what hands out the row ids of a table."""
+        with self._lock:
+            return self._row_ids.setdefault(root, RowIds(root))
+
+    def forget(self, root: str) -> None:
+        """Let go of a table that was dropped."""
+        with self._lock:
+            self._logs.pop(root, None)
+            self._row_ids.pop(root, None)
+
+    @property
+    def staging(self) -> Path:
+        """Where rows are kept until they are committed."""
+        return Path(self.warehouse.root) / "_sparkport" / "staging"
+
+    @property
+    def trash(self) -> Path:
+        """Where dropped folders go before their files do."""
+        return Path(self.warehouse.root) / "_sparkport" / "trash"
+
+    def close(self) -> None:
+        """Stop all scans and Spark."""
+        self.jobs.close()
+        self.host.stop()

@@ -1,0 +1,232 @@
+"""Errors of Spark, Delta and Py4J in our terms; no other module looks at their classes or texts.
+
+PySpark has a class per kind of failure, Spark a condition (`TABLE_OR_VIEW_NOT_FOUND`) and an
+SQL state (`42P01`) inside. Delta's conflicts and the failures of tasks often arrive as text only.
+What has no decision here stays as it is and ends as an internal error.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from sparkport.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    ConflictError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    SparkportError,
+    UnavailableError,
+)
+
+
+class VacuumedError(NotFoundError):
+    """Files that a version of a table needs are gone."""
+
+    def __init__(self, table: str) -> None:
+        named = f" of table '{table}'" if table else ""
+        SparkportError.__init__(
+            self, f"data files{named} not found: the version that was asked for was vacuumed"
+        )
+        self.kind = "data files"
+        self.name = table
+
+
+class Decision(enum.Enum):
+    """What an exception class alone tells."""
+
+    REQUEST = "the request is wrong, whatever the condition"
+    CONDITION = "the condition or the text decides"
+    FAULT = "a fault of this program, not to be explained to clients"
+
+
+# By name: the classes of a driver, of Spark Connect and their common bases have the same names.
+DECISIONS: Mapping[str, Decision] = {
+    "AnalysisException": Decision.REQUEST,
+    "ParseException": Decision.REQUEST,
+    "TempTableAlreadyExistsException": Decision.REQUEST,
+    "ArithmeticException": Decision.CONDITION,
+    "ArrayIndexOutOfBoundsException": Decision.CONDITION,
+    "CapturedException": Decision.CONDITION,
+    "DateTimeException": Decision.CONDITION,
+    "IllegalArgumentException": Decision.CONDITION,
+    "NumberFormatException": Decision.CONDITION,
+    "PySparkException": Decision.CONDITION,
+    "PythonException": Decision.CONDITION,
+    "QueryExecutionException": Decision.CONDITION,
+    "SparkConnectException": Decision.CONDITION,
+    "SparkConnectGrpcException": Decision.CONDITION,
+    "SparkException": Decision.CONDITION,
+    "SparkNoSuchElementException": Decision.CONDITION,
+    "SparkRuntimeException": Decision.CONDITION,
+    "SparkUpgradeException": Decision.CONDITION,
+    "UnknownException": Decision.CONDITION,
+    "UnsupportedOperationException": Decision.CONDITION,
+    "InvalidPlanInput": Decision.FAULT,
+    "PickleException": Decision.FAULT,
+    "PySparkAssertionError": Decision.FAULT,
+    "PySparkAttributeError": Decision.FAULT,
+    "PySparkImportError": Decision.FAULT,
+    "PySparkIndexError": Decision.FAULT,
+    "PySparkKeyError": Decision.FAULT,
+    "PySparkNotImplementedError": Decision.FAULT,
+    "PySparkPicklingError": Decision.FAULT,
+    "PySparkRuntimeError": Decision.FAULT,
+    "PySparkTypeError": Decision.FAULT,
+    "PySparkValueError": Decision.FAULT,
+    "SessionNotSameException": Decision.FAULT,
+    "StreamingPythonRunnerInitializationException": Decision.FAULT,
+    "StreamingQueryException": Decision.FAULT,
+}
+
+_CONFLICT = (
+    r"Concurrent(Append|DeleteRead|DeleteDelete|Write|Transaction|Modification)Exception"
+    r"|(Metadata|Protocol)ChangedException|DELTA_CONCURRENT_|DELTA_(METADATA|PROTOCOL)_CHANGED"
+    r"|DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+)
+_CANCELLED = r"SPARK_JOB_CANCELLED|OPERATION_CANCELED|Job \S+ cancelled"
+_FULL = r"No space left on device|Disk quota exceeded"
+_MEMORY = r"OutOfMemoryError|maxResultSize|CANNOT_ALLOCATE_MEMORY"
+_VACUUMED = (
+    r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_LOG_FILE_NOT_FOUND"
+    r"|FileNotFoundException|FileNotFoundError"
+)
+_FORBIDDEN = r"AccessControlException|AccessDeniedException|Permission denied"
+_SILENT = r"Connection refused|failed to connect to all addresses|StatusCode\.UNAVAILABLE"
+
+_CHECK = (
+    r"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES|DELTA_NEW_CHECK_CONSTRAINT_VIOLATION|CHECK_CONSTRAINT_VIOLATION"
+)
+_NOT_NULL = (
+    r"DELTA_NOT_NULL_CONSTRAINT_VIOLATED|DELTA_MISSING_NOT_NULL_COLUMN_VALUE|NOT_NULL_ASSERT_VIOLATION"
+)
+
+# Words in the text of an error or of its causes: the first that matches decides.
+_TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
+    (_CONFLICT, lambda table: ConflictError(table, "another writer changed it at the same time")),
+    (_CHECK, lambda table: ConstraintViolationError("CHECK", table)),
+    (_NOT_NULL, lambda table: ConstraintViolationError("NOT NULL", table)),
+    (_CANCELLED, lambda _: CancelledError()),
+    (_FULL, lambda _: LimitExceededError("the server's storage is full")),
+    (_MEMORY, lambda _: LimitExceededError("Spark has not enough memory for this statement")),
+    # Before the next: Java calls a file that it may not open not found.
+    (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
+    (_VACUUMED, VacuumedError),
+    (_SILENT, lambda _: UnavailableError("Spark does not answer now; try again")),
+)
+
+# After these a session is of no more use.
+_LOST = (
+    r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_|"
+    + _SILENT
+)
+
+_MISSING = {
+    "42P01": ("table", ("relationName", "tableName")),
+    "42703": ("column", ("objectName", "columnName", "colName", "targetCol")),
+    "SCHEMA_NOT_FOUND": ("schema", ("schemaName",)),
+    "PATH_NOT_FOUND": ("table", ()),
+    "DELTA_PATH_DOES_NOT_EXIST": ("table", ()),
+    "DELTA_VERSION_NOT_FOUND": ("version", ("userVersion",)),
+}
+_PRESENT = {
+    "42P07": ("table", ("relationName", "tableName")),
+    "42P06": ("schema", ("schemaName",)),
+    "42711": ("column", ("columnName",)),
+}
+
+
+def translated(error: BaseException, table: str = "") -> SparkportError | None:
+    """Return the error in our terms, or None when nothing is known about it.
+
+    `table` is the table the work was about, for the message. Texts hold no
+    paths, no stack traces and no names of Java classes.
+    """
+    if isinstance(error, SparkportError):
+        return error
+    if not isinstance(error, PySparkException | Py4JError | OSError):
+        return None
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return UnavailableError("Spark does not answer now; try again")
+    decision = _decision(error)
+    if decision is Decision.FAULT:
+        return None
+    text = _text(error)
+    ours = _by_condition(error, table) or next(
+        (maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None
+    )
+    if ours is None and decision is Decision.REQUEST:
+        return InvalidRequestError(readable(text))
+    return ours
+
+
+def is_session_lost(error: BaseException) -> bool:
+    """Say whether the session behind the error cannot serve another call."""
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return True
+    return isinstance(error, PySparkException | Py4JError) and re.search(_LOST, _text(error)) is not None
+
+
+def readable(text: str) -> str:
+    """Return the first sentences of Spark's text without condition, SQL state, paths, classes and traces."""
+    text = re.split(r"\n\s*(?:==|at |JVM stacktrace|Caused by)|;\n|SQLSTATE:", text, maxsplit=1)[0]
+    text = re.sub(
+        r"^(?:\([\w.$]+\)\s*)?(?:[\w.$]+(?:Exception|Error):\s*)?(?:\[[A-Z0-9_.]+\]\s*)?", "", text.strip()
+    )
+    text = re.sub(r"\b[a-z][a-z0-9+.-]*:/+[^\s'\"`,;)\]]+", "(path)", text)
+    text = re.sub(r"(?<![\w.`'\"])/[^\s'\"`,;)\]]*/[^\s'\"`,;)\]]+", "(path)", text)
+    text = re.sub(r"(?<=['\"`])/[^'\"`]*/[^'\"`]*(?=['\"`])", "(path)", text)
+    text = re.sub(r"\b(?:[a-z_]\w*\.){2,}[A-Z][\w$]*", "(internal)", text)
+    return " ".join(text.split()).rstrip(" .,;:")
+
+
+def _decision(error: BaseException) -> Decision:
+    names = (kind.__name__ for kind in type(error).__mro__)
+    return next((DECISIONS[name] for name in names if name in DECISIONS), Decision.CONDITION)
+
+
+def _by_condition(error: BaseException, table: str) -> SparkportError | None:
+    if not isinstance(error, PySparkException):
+        return None
+    condition, state = error.getCondition() or "", error.getSqlState() or ""
+    parameters = error.getMessageParameters() or {}
+    for known, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
+        kind, names = known.get(condition) or known.get(state) or ("", ())
+        if kind:
+            return make(kind, _named(parameters, names, table))
+    match state[:2]:
+        case "22" | "42" | "P0":
+            return InvalidRequestError(readable(_text(error)))
+        case "0A":
+            return PreconditionError(readable(_text(error)))
+        case _:
+            return None
+
+
+def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
+    name = next((parameters[name] for name in names if parameters.get(name)), table)
+    return readable(name.replace("`", "")).removeprefix("spark_catalog.")
+
+
+def _text(error: BaseException) -> str:
+    return "\n".join(_texts(error))
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    """Yield what the error and its causes say; Java's causes are part of its stack trace."""
+    if isinstance(error, PySparkException):
+        condition = error.getCondition()
+        yield str(getattr(error, "_desc", None) or error.getMessage() or error)
+        yield condition or ""
+        yield str(getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None) or "")
+    else:
+        yield str(error)

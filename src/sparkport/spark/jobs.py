@@ -1,0 +1,126 @@
+"""Spark jobs on threads of their own, a few ahead of whoever reads their results."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import structlog
+from pyspark.sql import SparkSession
+
+from sparkport.catalog.call import Call
+from sparkport.errors import SparkportError
+from sparkport.spark.session import SparkHost
+
+_log = structlog.get_logger("sparkport.spark")
+
+_THREADS = 64
+_CHECK_SECONDS = 0.1
+
+T = TypeVar("T")
+Work = Callable[[SparkSession], T]
+
+
+class Jobs:
+    """Runs work on a Spark session and stops it when nobody wants its results any more."""
+
+    def __init__(self, host: SparkHost) -> None:
+        self.host = host
+        # PySpark pairs each thread with one of the JVM, so threads are kept.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spark-job")
+
+    def in_order(self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int) -> Iterator[T]:
+        """Yield the results of the works in their order, with up to `ahead` of them under way.
+
+        Work that is under way when the iterator is closed or the call ends is cancelled.
+        """
+        group = _new_group()
+        running: deque[Future[T]] = deque()
+        left = iter(works)
+        over = False
+
+        def cancel() -> None:
+            nonlocal over
+            over = True
+            self._cancel(group, running)
+
+        def run(work: Work[T]) -> T:
+            with self.host.use(call, table) as session, self._marked(session, group, table):
+                return work(session)
+
+        call.on_cancel(cancel)
+        try:
+            while True:
+                while len(running) < ahead and not over and (work := next(left, None)) is not None:
+                    running.append(self._threads.submit(run, work))
+                if not running:
+                    call.check()
+                    return
+                yield _result(call, running.popleft())
+        finally:
+            if running:
+                cancel()
+
+    def run(self, call: Call, table: str, work: Work[T]) -> T:
+        """Return the result of one piece of work."""
+        return next(self.in_order(call, table, [work], ahead=1))
+
+    def iterate(self, call: Call, table: str, work: Work[Iterator[T]]) -> Iterator[T]:
+        """Yield what work gives bit by bit, on the caller's own thread."""
+        group = _new_group()
+        finished = False
+        call.on_cancel(lambda: None if finished else self._interrupt(group))
+        try:
+            with self.host.use(call, table) as session, self._marked(session, group, table):
+                for result in work(session):
+                    yield result
+                    call.check()
+        finally:
+            finished = True
+
+    def close(self) -> None:
+        """Let no more work begin."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def _marked(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
+        """Let the jobs that this thread starts be found again."""
+        if not self.host.is_connect:
+            session.sparkContext.setJobGroup(group, f"scan of {table}")
+            yield
+            return
+        session.addTag(group)
+        try:
+            yield
+        finally:
+            session.removeTag(group)
+
+    def _cancel(self, group: str, running: deque[Future[T]]) -> None:
+        for future in running:
+            future.cancel()
+        self._threads.submit(self._interrupt, group)
+
+    def _interrupt(self, group: str) -> None:
+        try:
+            with self.host.use(Call()) as session:
+                if self.host.is_connect:
+                    session.interruptTag(group)
+                else:
+                    session.sparkContext.cancelJobGroup(group)
+        except SparkportError as error:  # with its session the job is gone too
+            _log.debug("nothing to cancel", reason=str(error))
+
+
+def _new_group() -> str:
+    return f"sparkport-{secrets.token_hex(8)}"
+
+
+def _result(call: Call, future: Future[T]) -> T:
+    while not wait([future], timeout=_CHECK_SECONDS).done:
+        call.check()
+    call.check()
+    return future.result()

@@ -1,0 +1,55 @@
+"""Queries of Spark SQL that give the stored values of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, lit
+
+from sparkport.catalog.predicates import Expression
+from sparkport.spark.columns import TableColumn
+from sparkport.spark.predicates import spark_sql
+
+
+def delta_query(
+    root: str,
+    version: int,
+    columns: Sequence[TableColumn],
+    wanted: Sequence[TableColumn],
+    predicate: Expression | None,
+    session: SparkSession,
+) -> DataFrame:
+    """Return the query of one version of a Delta table."""
+    frame = session.read.format("delta").option("versionAsOf", version).load(root)
+    return narrowed(frame, columns, wanted, predicate)
+
+
+def narrowed(
+    frame: DataFrame,
+    columns: Sequence[TableColumn],
+    wanted: Sequence[TableColumn],
+    predicate: Expression | None,
+) -> DataFrame:
+    """Return the wanted columns of the rows that may match, under names that cannot clash."""
+    targets = {
+        column.exact.name: column.target(by_logical_name=True)
+        for column in columns
+        if not column.is_text_of_another
+    }
+    condition = spark_sql(predicate, targets)
+    if condition is not None:
+        frame = frame.filter(expr(condition))
+    if not wanted:
+        return frame.select(lit(True).alias("c"))  # Arrow batches of Spark's need a column to have rows
+    return frame.select(*(_stored(column).alias(f"c{i}") for i, column in enumerate(wanted)))
+
+
+def _stored(column: TableColumn) -> Column:
+    value = col("`" + column.logical.replace("`", "``") + "`")
+    if column.is_text_of_another:
+        return value.cast("string")
+    if column.is_year_month:
+        # pyarrow has no arrays of months.
+        return value.cast("interval month").cast("int")
+    return value

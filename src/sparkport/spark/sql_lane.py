@@ -1,0 +1,71 @@
+"""Scans by Spark SQL, for everything that the arrow lane does not read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.util import _load_from_socket
+
+from sparkport.catalog.call import Call
+from sparkport.spark.jobs import Jobs, Work
+
+_AHEAD = 4
+
+Query = Callable[[SparkSession], DataFrame]
+
+
+def scan(
+    jobs: Jobs, call: Call, table: str, query: Query, stored: Sequence[pa.Field]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a query, whose columns go by position under the names of `stored`.
+
+    Each partition is a job of its own and only a few are under way: Spark's own way to collect
+    Arrow piles the whole result up in the driver and blocks other jobs while a client stalls.
+    """
+    names = [field.name for field in stored]
+    for batch in _raw(jobs, call, table, query):
+        if names:
+            yield pa.RecordBatch.from_arrays(batch.columns, names)
+        else:
+            yield batch.select([])
+
+
+def _raw(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
+    if jobs.host.is_connect:
+        yield from jobs.iterate(call, table, lambda session: _over_connect(query(session)))
+        return
+    rdd, count, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
+    works: list[Work[list[bytes]]] = [functools.partial(_partition, rdd, number) for number in range(count)]
+    for messages in jobs.in_order(call, table, works, ahead=_AHEAD):
+        for message in messages:
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), arrow_schema)
+
+
+def _prepared(query: Query, session: SparkSession) -> tuple[Any, int, pa.Schema]:
+    frame = query(session)
+    # Internal to Spark; the tests of this lane fail should it go away.
+    rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
+    return rdd, rdd.getNumPartitions(), to_arrow_schema(frame.schema)
+
+
+def _partition(rdd: Any, number: int, session: SparkSession) -> list[bytes]:  # noqa: ANN401  (a Java object)
+    context = session.sparkContext
+    numbers = context._gateway.jvm.java.util.ArrayList()  # type: ignore[union-attr]  # noqa: SLF001
+    numbers.add(number)
+    runner = context._jvm.PythonRDD  # type: ignore[union-attr]  # noqa: SLF001
+    address = runner.runJob(context._jsc.sc(), rdd, numbers)  # noqa: SLF001
+    return list(_load_from_socket(address, NoOpSerializer()))
+
+
+def _over_connect(frame: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401  (Connect's own DataFrame)
+    client = frame._session.client  # noqa: SLF001
+    plan = frame._plan  # noqa: SLF001
+    for part in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
+        if isinstance(part, pa.Table):
+            yield from part.to_batches()

@@ -1,0 +1,232 @@
+"""A Delta table, read through Spark."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import structlog
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.dml import DMLResult, Statement, run
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
+from sparkport.catalog.tables import ColumnStatistics, TableConstraints
+from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
+from sparkport.spark import sql_lane
+from sparkport.spark.arrow_lane import matching_files
+from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.readable import unreadable_reason
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.statistics import exact_statistics
+from sparkport.spark.engine import Engine
+from sparkport.spark.inserts import InsertStatement
+from sparkport.spark.lanes import Lane
+from sparkport.spark.queries import delta_query
+from sparkport.spark.types import decode, decode_batches, pushable
+from sparkport.spark.units import endpoint_count, files_of
+from sparkport.spark.warehouse import TableEntry
+
+_log = structlog.get_logger("sparkport.spark")
+
+_CHECK = "delta.constraints."
+_COUNTED_ROWS = 1 << 16
+
+
+class DeltaTable:
+    """A table of the warehouse.
+
+    Nothing of it is kept but what its log has said: others may write to it at any time.
+    """
+
+    def __init__(self, entry: TableEntry, engine: Engine) -> None:
+        self._entry = entry
+        self._engine = engine
+        self._log = engine.log(entry.root)
+        self._columns: tuple[Metadata, tuple[TableColumn, ...]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._entry.name
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        return self._entry.root
+
+    @property
+    def comment(self) -> str:
+        """The table's documentation."""
+        return self._log.heading().metadata.description or ""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the newest version."""
+        return self._arrow_schema(self._log.heading().metadata)
+
+    @property
+    def constraints(self) -> TableConstraints:
+        """The constraints of the newest version, as Spark words them."""
+        properties = self._log.heading().metadata.configuration
+        return TableConstraints(tuple(text for key, text in properties.items() if key.startswith(_CHECK)))
+
+    def is_readable(self, call: Call) -> bool:
+        """Tell whether the log says what the table is; a damaged one is noted in the server's log."""
+        call.check()
+        try:
+            self._log.heading()
+        except SparkportError as error:
+            _log.warning("table left out of the listing", table=str(self), reason=str(error))
+            return False
+        return True
+
+    def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
+        """Fix the version that the call reads."""
+        found = self._state(call, time_point)
+        pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}")
+        return Snapshot(pin, self._arrow_schema(found.metadata), found.row_count)
+
+    def slice_count(self, call: Call, options: ScanOptions) -> int:
+        """Cut large tables by their files."""
+        found = self._state(call, options.time_point)
+        if self._sql_reason(found) is not None:
+            return 1
+        files = matching_files(found, self._columns_of(found.metadata), options.filter)
+        return endpoint_count(files, self._engine.sizes)
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Read one version: projected, filtered, cut to slice and limit."""
+        call.check()
+        found = self._state(call, options.time_point)
+        columns = self._columns_of(found.metadata)
+        full = self._arrow_schema(found.metadata)
+        names = full.names if options.columns is None else options.columns
+        wanted = [columns[find_column(full, name)] for name in names]
+        projected = pa.schema([column.exact for column in wanted])
+        batches = itertools.chain.from_iterable(
+            decode_batches(batch, projected) for batch in self._stored(call, found, columns, wanted, options)
+        )
+        # The filter may let more pass than the client will, so that there is no telling where to stop.
+        limit = options.limit if options.filter is None else None
+        return pa.RecordBatchReader.from_batches(projected, _limited(batches, limit))
+
+    def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
+        """Return what the log is sure of for the version that the call reads."""
+        found = self._state(call, None)
+        columns = self._columns_of(found.metadata)
+        wanted = columns[find_column(self._arrow_schema(found.metadata), column)]
+        unknown = pa.scalar(None, wanted.exact.type)
+        known = None if wanted.is_text_of_another else exact_statistics(found, wanted.logged)
+        if known is None:
+            return ColumnStatistics(unknown, unknown, has_null=True, has_not_null=True, distinct_count=0)
+        low = high = unknown
+        if pushable(wanted.exact).order and known.minimum.is_valid and known.maximum.is_valid:
+            ends = decode(pa.array([known.minimum, known.maximum], wanted.stored.type), wanted.exact)
+            low, high = ends[0], ends[1]
+        return ColumnStatistics(low, high, known.has_null, known.has_not_null, distinct_count=0)
+
+    def begin_insert(self, call: Call, *, returning: bool) -> Statement:
+        """Start an INSERT."""
+        return InsertStatement(
+            call, self._engine, str(self), self._entry.root, self._log.heading().metadata, returning=returning
+        )
+
+    def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
+        """Refuse an UPDATE."""
+        del call, columns, returning
+        raise UnsupportedOperationError("table", str(self), "UPDATE")
+
+    def begin_delete(self, call: Call, *, returning: bool) -> Statement:
+        """Refuse a DELETE."""
+        del call, returning
+        raise UnsupportedOperationError("table", str(self), "DELETE")
+
+    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
+        """Add rows, all or none."""
+        statement = self.begin_insert(call, returning=returning)
+        return run(statement, rows, self.arrow_schema, returning=returning)
+
+    def _stored(
+        self,
+        call: Call,
+        found: DeltaSnapshot,
+        columns: Sequence[TableColumn],
+        wanted: Sequence[TableColumn],
+        options: ScanOptions,
+    ) -> Iterator[pa.RecordBatch]:
+        reason = self._sql_reason(found)
+        if not wanted and options.filter is None:
+            counts = [file.row_count for file in files_of(found.files, None if reason else options.slice)]
+            known = [count for count in counts if count is not None]
+            if len(known) == len(counts):
+                return _empty_rows(sum(known))
+        if reason is None:
+            return self._engine.arrow_lane.scan(
+                call, str(self), self._entry.root, found, columns, wanted, options
+            )
+        _log.debug("scan by Spark SQL", table=str(self), reason=reason)
+        query = functools.partial(
+            delta_query, self._entry.root, found.version, columns, wanted, options.filter
+        )
+        return sql_lane.scan(self._engine.jobs, call, str(self), query, [column.stored for column in wanted])
+
+    def _sql_reason(self, found: DeltaSnapshot) -> str | None:
+        """Return why a version is to be read by Spark SQL, or None if Arrow can."""
+        if self._engine.lane is Lane.SQL:
+            return "told to"
+        if any(file.deletion_vector and file.physical_rows is None for file in found.files):
+            return "a file with a deletion vector does not say how many rows it has"
+        return unreadable_reason(found.protocol, found.metadata)
+
+    def _state(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
+        if time_point is None:
+            return self._log.snapshot(
+                self._engine.transactions.version(call, self._entry.schema, self._entry.name)
+            )
+        match time_point.unit:
+            case TimeUnit.VERSION:
+                return self._log.snapshot(time_point.version())
+            case TimeUnit.TIMESTAMP:
+                moment = time_point.moment()
+                return self._log.snapshot(self._log.version_at(int(moment.timestamp() * 1000)))
+            case TimeUnit.SNAPSHOT:
+                owner, _, version = time_point.value.rpartition(":")
+                if version.isdigit():
+                    found = self._log.snapshot(int(version))
+                    if found.metadata.table_id == owner:
+                        return found
+                raise NotFoundError("snapshot", time_point.value)
+
+    def _columns_of(self, metadata: Metadata) -> tuple[TableColumn, ...]:
+        kept = self._columns
+        if kept is None or kept[0] is not metadata:
+            self._columns = kept = (metadata, table_columns(metadata))
+        return kept[1]
+
+    def _arrow_schema(self, metadata: Metadata) -> pa.Schema:
+        return pa.schema([column.exact for column in self._columns_of(metadata)])
+
+    def __str__(self) -> str:
+        return f"{self._entry.schema}.{self._entry.name}"
+
+
+def _empty_rows(count: int) -> Iterator[pa.RecordBatch]:
+    while count > 0:
+        rows = min(count, _COUNTED_ROWS)
+        yield pa.record_batch([pa.nulls(rows)], [""]).select([])
+        count -= rows
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None or limit <= 0:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return

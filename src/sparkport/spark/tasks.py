@@ -1,0 +1,265 @@
+"""What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
+
+Executors need pyarrow but not sparkport: away from the server's own machine this module is
+shipped by value, so it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRead:
+    """A column to read: what it is called in the file, and as what it is wanted.
+
+    Both fields have the same shape; `physical` has the names of the file, nested ones
+    too, and the ids of the file where columns are found by id.
+    """
+
+    physical: pa.Field
+    wanted: pa.Field
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What all units of one scan have in common.
+
+    The filter speaks of the columns by their physical names; rows for which it is not true are left out.
+    """
+
+    columns: tuple[ColumnRead, ...]
+    by_id: bool = False
+    filter: Any = None
+    filter_columns: tuple[ColumnRead, ...] = ()
+    batch_rows: int = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a file: the row groups whose middle lies between two offsets.
+
+    `constants` has the columns that are not in the file, by physical name; `kept` has a bit per row
+    of the file that is set unless the row was deleted.
+    """
+
+    uri: str
+    start: int
+    stop: int
+    constants: tuple[tuple[str, pa.Scalar], ...] = ()
+    kept: bytes | None = None
+
+
+def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a piece under the names and types wanted, in the order of the file."""
+    filesystem, path = _located(piece.uri)
+    fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
+    metadata = fragment.metadata
+    groups = _row_groups(metadata, piece)
+    if plan.filter is not None:
+        groups &= _possible(fragment, plan, piece)
+    if not groups:
+        return
+    present = _present(metadata.schema.to_arrow_schema(), plan)
+    constants = dict(piece.constants)
+    with filesystem.open_input_file(path) as source:
+        parquet = pq.ParquetFile(
+            source, metadata=metadata, pre_buffer=True, coerce_int96_timestamp_unit="us", memory_map=True
+        )
+        for group in sorted(groups):
+            offset = sum(metadata.row_group(i).num_rows for i in range(group))
+            for raw in _raw_batches(parquet, group, sorted(set(present.values())), plan.batch_rows):
+                rows = _kept(raw, piece.kept, offset)
+                offset += raw.num_rows
+                yield from _shaped(plan, rows, present, constants)
+
+
+def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int]) -> Iterator[int]:
+    """Write the rows of all pieces to a new file as an Arrow stream; return how many there are.
+
+    Stops early when the file's folder is gone: nobody waits for the rows any more.
+    """
+    list(rows)  # a worker is used again only if it has read all its input
+    arrow_schema = pa.schema([column.wanted for column in plan.columns])
+    folder = os.path.dirname(path)  # noqa: PTH120  (a worker that needs no pathlib starts sooner)
+    count = 0
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, arrow_schema) as writer:
+        for piece in pieces:
+            for batch in read(plan, piece):
+                if not os.path.exists(folder):  # noqa: PTH110  (as above)
+                    return
+                writer.write_batch(batch)
+                count += batch.num_rows
+    yield count
+
+
+def blobs(plan: ReadPlan, pieces: list[Piece], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of all pieces, each batch as one binary value: an Arrow message without schema."""
+    for _ in rows:
+        for piece in pieces:
+            for batch in read(plan, piece):
+                yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
+
+
+def _located(uri: str) -> tuple[pafs.FileSystem, str]:
+    if "://" in uri:
+        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
+        return found
+    return pafs.LocalFileSystem(use_mmap=True), uri
+
+
+def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:
+    found = set()
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        first = group.column(0) if group.num_columns else None
+        begin = 0
+        if first is not None:
+            begin = first.dictionary_page_offset or first.data_page_offset
+        size = sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+        if piece.start <= begin + size // 2 < piece.stop:
+            found.add(index)
+    return found
+
+
+def _possible(fragment: ds.ParquetFileFragment, plan: ReadPlan, piece: Piece) -> set[int]:
+    """Return the row groups whose statistics let the filter be true.
+
+    Without an opinion where the file's columns are not those that the filter was made for.
+    """
+    everything = {group.id for group in fragment.row_groups}
+    file_schema = fragment.physical_schema
+    constants = {name for name, _ in piece.constants}
+    for column in plan.filter_columns:
+        index = file_schema.get_field_index(column.physical.name)
+        if plan.by_id or column.physical.name in constants or index < 0:
+            return everything
+        if file_schema.field(index).type != column.physical.type:
+            return everything
+    return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
+
+
+def _present(file_schema: pa.Schema, plan: ReadPlan) -> dict[str, str]:
+    """Return the file's name of each wanted column that it has, by physical name."""
+    found = {}
+    for column in (*plan.columns, *plan.filter_columns):
+        index = _child_index(list(file_schema), column.physical, by_id=plan.by_id)
+        if index is not None:
+            found[column.physical.name] = file_schema.field(index).name
+    return found
+
+
+def _child_index(fields: list[pa.Field], wanted: pa.Field, *, by_id: bool) -> int | None:
+    for index, field in enumerate(fields):
+        if by_id:
+            if (field.metadata or {}).get(_FIELD_ID) == (wanted.metadata or {}).get(_FIELD_ID):
+                return index
+        elif field.name == wanted.name:
+            return index
+    return None
+
+
+def _raw_batches(
+    parquet: pq.ParquetFile, group: int, names: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    if names:
+        yield from parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False)
+        return
+    left = parquet.metadata.row_group(group).num_rows
+    while left > 0:
+        rows = min(left, batch_rows)
+        yield pa.record_batch([pa.nulls(rows)], ["none"])
+        left -= rows
+
+
+def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
+    if kept is None:
+        return batch
+    mask = pa.BooleanArray.from_buffers(
+        pa.bool_(), batch.num_rows, [None, pa.py_buffer(kept)], null_count=0, offset=offset
+    )
+    return batch.filter(mask)
+
+
+def _shaped(
+    plan: ReadPlan, rows: pa.RecordBatch, present: dict[str, str], constants: dict[str, pa.Scalar]
+) -> Iterator[pa.RecordBatch]:
+    """Give the columns their names and types, and apply the filter."""
+
+    def column(read: ColumnRead) -> pa.Array:
+        name = read.physical.name
+        if name in constants:
+            return pa.repeat(constants[name], rows.num_rows)
+        if name not in present:
+            return pa.nulls(rows.num_rows, read.wanted.type)
+        return _conformed(rows.column(present[name]), read.physical, read.wanted, by_id=plan.by_id)
+
+    reads = {read.physical.name: read for read in (*plan.columns, *plan.filter_columns)}
+    if not reads:
+        found = pa.record_batch([pa.nulls(rows.num_rows)], [""])
+    else:
+        found = pa.record_batch([column(read) for read in reads.values()], list(reads))
+        if plan.filter is not None:
+            found = found.filter(plan.filter)
+    if not found.num_rows:
+        return
+    found = found.select([read.physical.name for read in plan.columns])
+    if plan.columns:  # a batch made of no columns would have no rows
+        found = pa.record_batch(found.columns, schema=pa.schema([read.wanted for read in plan.columns]))
+    yield found
+
+
+def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:
+    """Return the values under the names and types wanted; what the file does not have is null."""
+    if array.type == wanted.type:
+        return array
+    if pa.types.is_struct(wanted.type) and pa.types.is_struct(array.type):
+        fields = [array.type.field(i) for i in range(array.type.num_fields)]
+        parts = []
+        for inner, target in zip(physical.type, wanted.type, strict=True):
+            index = _child_index(fields, inner, by_id=by_id)
+            if index is None:
+                parts.append(pa.nulls(len(array), target.type))
+            else:
+                parts.append(_conformed(array.field(index), inner, target, by_id=by_id))
+        return pa.StructArray.from_arrays(parts, fields=list(wanted.type), mask=_nulls(array))
+    if pa.types.is_list(wanted.type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        if pa.types.is_large_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        offsets, values = _items(array, array.values)
+        items = _conformed(values, physical.type.value_field, wanted.type.value_field, by_id=by_id)
+        return pa.ListArray.from_arrays(offsets, items, type=wanted.type, mask=_nulls(array))
+    if pa.types.is_map(wanted.type) and pa.types.is_map(array.type):
+        keys = _conformed(array.keys, physical.type.key_field, wanted.type.key_field, by_id=by_id)
+        items = _conformed(array.items, physical.type.item_field, wanted.type.item_field, by_id=by_id)
+        offsets, _ = _items(array, array.keys)
+        base = array.offsets[0].as_py() if len(array) else 0
+        size = (array.offsets[len(array)].as_py() if len(array) else 0) - base
+        return pa.MapArray.from_arrays(
+            offsets, keys.slice(base, size), items.slice(base, size), type=wanted.type, mask=_nulls(array)
+        )
+    # Nanoseconds of other writers are cut, as Spark does.
+    return array.cast(wanted.type, safe=not pa.types.is_timestamp(wanted.type))
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _items(array: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return offsets that begin at zero and the values they count in: a mask allows no sliced parents."""
+    if not len(array):
+        return pa.array([0], pa.int32()), values.slice(0, 0)
+    base = array.offsets[0].as_py()
+    offsets = pa.compute.subtract(array.offsets, pa.scalar(base, pa.int32()))
+    return offsets, values.slice(base, array.offsets[len(array)].as_py() - base)

@@ -1,0 +1,191 @@
+"""A folder of Delta tables, laid out as Spark does: `<schema>.db/<table>`, and `<table>` in `default`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from sparkport.errors import NotFoundError
+from sparkport.spark.delta.files import Storage, location_of, storage_of
+from sparkport.spark.delta.listing import newest_version
+
+DEFAULT_SCHEMA = "default"
+_LOG = "_delta_log"
+_SUFFIX = ".db"
+_HIDDEN = (".", "_")
+# File systems note times in ticks: within one, a change may leave the time as it was.
+_TICK_NS = 100_000_000
+_REMOTE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table of the warehouse: where it is, and its newest version."""
+
+    schema: str
+    name: str
+    root: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All tables at one moment, by schema. `version` rises from one listing to a different one."""
+
+    version: int
+    schemas: Mapping[str, Mapping[str, TableEntry]]
+
+
+class Warehouse:
+    """Knows which tables there are. Others may add, change and drop tables meanwhile.
+
+    On a local disk every listing has all that is there, and costs one look at the time
+    of each folder. Other stores are listed again after a few seconds.
+    """
+
+    def __init__(self, root: str, *, clock: Callable[[], float] = time.time) -> None:
+        self.root = location_of(root)
+        self._clock = clock
+        self._is_local = "://" not in self.root
+        storage = storage_of(self.root)
+        self._folders: _Folders = _LocalFolders(storage) if self._is_local else _Folders(storage)
+        self._lock = threading.Lock()
+        # Later than any version of a server that ran before on the same folder.
+        self._listing = Listing(int(clock() * 1000), {})
+        self._listed_at = float("-inf")
+
+    def schema_folder(self, name: str) -> str:
+        """Return where the tables of a schema lie."""
+        if name.lower() == DEFAULT_SCHEMA:
+            return self.root
+        return f"{self.root}/{_encoded(name)}{_SUFFIX}"
+
+    def schema_folders(self, name: str) -> list[str]:
+        """Return all folders whose tables are in a schema, with and without the suffix."""
+        folder = self.schema_folder(name)
+        return [path for path in (folder, folder.removesuffix(_SUFFIX)) if self._folders.exists(path)]
+
+    def table_folder(self, schema: str, name: str) -> str:
+        """Return where a new table belongs."""
+        return f"{self.schema_folder(schema)}/{_encoded(name)}"
+
+    def listing(self, *, fresh: bool = False) -> Listing:
+        """Return the tables that are there; with `fresh`, those that are there now in any store."""
+        with self._lock:
+            now = self._clock()
+            if self._is_local or fresh or now - self._listed_at > _REMOTE_SECONDS:
+                schemas = self._look()
+                self._listed_at = now
+                if schemas != self._listing.schemas:
+                    self._listing = Listing(max(self._listing.version + 1, int(now * 1000)), schemas)
+            return self._listing
+
+    def _look(self) -> dict[str, dict[str, TableEntry]]:
+        found: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
+        for name, folder in self._visible(self.root):
+            if self._add_table(found[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
+                continue
+            schema = unquote(name.removesuffix(_SUFFIX))
+            tables: dict[str, TableEntry] = {}
+            for inner, root in self._visible(folder):
+                self._add_table(tables, schema, inner, root)
+            # An empty folder is a schema only if its name says so.
+            if tables or name.endswith(_SUFFIX):
+                found[schema] = found.get(schema, {}) | tables
+        return found
+
+    def _visible(self, folder: str) -> Iterator[tuple[str, str]]:
+        for name in self._folders.names(folder):
+            if not name.startswith(_HIDDEN):
+                yield name, f"{folder}/{name}"
+
+    def _add_table(self, tables: dict[str, TableEntry], schema: str, folder: str, root: str) -> bool:
+        version = self._folders.newest_version(root)
+        if version is None:
+            return False
+        name = unquote(folder)
+        tables[name] = TableEntry(schema, name, root, version)
+        return True
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What a folder held when it was last read."""
+
+    modified_ns: int
+    read_ns: int
+    names: list[str]
+    version: int | None
+
+
+class _Folders:
+    """Reads folders."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def names(self, folder: str) -> list[str]:
+        """Return what is in a folder; nothing if there is no such folder."""
+        try:
+            return sorted(self._storage.names(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def newest_version(self, root: str) -> int | None:
+        """Return the newest version of a Delta table, or None if there is none in that folder."""
+        return _newest(self.names(f"{root}/{_LOG}"))
+
+    def exists(self, folder: str) -> bool:
+        """Tell whether there is such a folder."""
+        name = folder.rpartition("/")
+        return name[2] in self.names(name[0])
+
+
+class _LocalFolders(_Folders):
+    """Reads a folder again only after it has changed."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self._known: dict[str, _Folder] = {}
+
+    def names(self, folder: str) -> list[str]:
+        """Return what is in a folder; nothing if there is no such folder."""
+        found = self._read(folder)
+        return found.names if found else []
+
+    def newest_version(self, root: str) -> int | None:
+        """Return the newest version of a Delta table, or None if there is none in that folder."""
+        found = self._read(f"{root}/{_LOG}")
+        return found.version if found else None
+
+    def _read(self, folder: str) -> _Folder | None:
+        try:
+            modified = os.stat(folder).st_mtime_ns  # noqa: PTH116  (no Path for each of a thousand tables)
+        except (FileNotFoundError, NotADirectoryError):
+            self._known.pop(folder, None)
+            return None
+        known = self._known.get(folder)
+        if known and known.modified_ns == modified and known.read_ns - modified > _TICK_NS:
+            return known
+        now = time.time_ns()
+        names = super().names(folder)
+        version = _newest(names) if folder.endswith(_LOG) else None
+        self._known[folder] = found = _Folder(modified, now, names, version)
+        return found
+
+
+def _newest(names: list[str]) -> int | None:
+    try:
+        return newest_version("", names)
+    except NotFoundError:
+        return None  # a folder where a table is only just being made
+
+
+def _encoded(name: str) -> str:
+    """Return a name as that of a folder; what other programs might take apart is percent-encoded."""
+    text = quote(name, safe="")
+    return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(_HIDDEN) else text

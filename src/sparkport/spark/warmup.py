@@ -1,0 +1,45 @@
+"""Work that nobody waits for: it loads the classes and starts the workers that the first call needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from pyspark.sql import SparkSession
+
+_log = structlog.get_logger("sparkport.spark")
+
+
+def warm_up(session: SparkSession, tasks: int, folder: str | None, wanted: Callable[[], bool]) -> None:
+    """Run a small job of each kind for as long as `wanted()`.
+
+    `folder` is for a small Delta table; without it, as where the executors are on
+    other machines, Delta stays cold.
+    """
+    steps: list[Callable[[], None]] = [lambda: _query(session), lambda: _python(session, tasks)]
+    if folder is not None:
+        steps.append(lambda: _delta(session, folder))
+    for step in steps:
+        if not wanted():
+            return
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001
+            if wanted():
+                _log.warning("Spark was not warmed up", reason=type(error).__name__)
+            return
+
+
+def _query(session: SparkSession) -> None:
+    session.range(10).selectExpr("sum(id)").collect()
+
+
+def _python(session: SparkSession, tasks: int) -> None:
+    # A lambda travels by value: executors need not have this module.
+    session.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, "id bigint").collect()
+
+
+def _delta(session: SparkSession, folder: str) -> None:
+    path = f"{folder}/warm-up"
+    session.range(1).write.format("delta").mode("append").save(path)
+    session.read.format("delta").load(path).collect()

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from sparkport.spark.java import JavaHome
+from sparkport.spark.jvm import _command, _environment
+
+
+def test_secrets_are_not_on_the_command_line() -> None:
+    """Everyone on the machine can read the command lines of its processes."""
+    command = _command({"spark.hadoop.fs.s3a.secret.key": "hidden", "spark.app.name": "sparkport"})
+
+    assert command[1:] == ["--conf", "spark.app.name=sparkport", "pyspark-shell"]
+
+
+def test_a_small_runtime_is_started_without_the_module_it_lacks(tmp_path: Path) -> None:
+    """All other options reach the real launcher as they are."""
+    java = JavaHome(tmp_path / "small java", "21.0.8", has_vectors=False)
+    java.executable.parent.mkdir(parents=True)
+    java.executable.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    java.executable.chmod(0o755)
+    launcher = Path(_environment(java, tmp_path)["JAVA_HOME"]) / "bin" / "java"
+
+    options = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main"]
+    answer = subprocess.run([launcher, *options], capture_output=True, text=True, check=True)
+    assert answer.stdout == "-Xmx1g|-Da=b c|Main|"

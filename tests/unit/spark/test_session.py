@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Never
+
+import pytest
+
+from sparkport.catalog import Call
+from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
+from sparkport.spark.session import SparkHost
+from sparkport.spark.settings import SparkSettings
+
+
+class FailingHost(SparkHost):
+    """A host whose Spark never comes up."""
+
+    attempts = 0
+
+    def _launch(self) -> Never:
+        self.attempts += 1
+        raise UnavailableError("there is no Java")
+
+
+class SlowHost(SparkHost):
+    """A host whose Spark takes as long as the test."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        super().__init__(settings)
+        self.ended = threading.Event()
+
+    def _launch(self) -> Never:
+        self.ended.wait(30)
+        raise UnavailableError("the test is over")
+
+
+@pytest.fixture
+def slow_host() -> Iterator[SlowHost]:
+    """Return a host that is still starting."""
+    host = SlowHost(SparkSettings("/data"))
+    yield host
+    host.ended.set()
+    host.stop()
+
+
+def test_a_failed_start_is_told_with_its_reason() -> None:
+    """The caller learns why there is no Spark."""
+    host = FailingHost(SparkSettings("/data"))
+
+    with pytest.raises(UnavailableError, match=r"^Spark could not be started: there is no Java$"):
+        host.session(Call(timeout=10))
+
+
+def test_a_new_start_is_tried_after_a_while() -> None:
+    """Calls right after a failure are refused at once; a later one tries again."""
+    host = FailingHost(SparkSettings("/data"))
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            host.session(Call(timeout=10))
+    early = host.attempts
+    host._retry_at = 0.0
+    with pytest.raises(UnavailableError):
+        host.session(Call(timeout=10))
+
+    assert (early, host.attempts) == (1, 2)
+
+
+def test_start_returns_at_once(slow_host: SlowHost) -> None:
+    """A server listens while Spark comes up, and asking twice starts one."""
+    slow_host.start()
+    first = slow_host._starter
+    slow_host.start()
+
+    assert first is not None
+    assert slow_host._starter is first
+
+
+def test_a_cancelled_call_does_not_wait_for_spark(slow_host: SlowHost) -> None:
+    """Who went away is let go before Spark is up."""
+    call = Call()
+    threading.Timer(0.2, call.cancel).start()
+
+    with pytest.raises(CancelledError):
+        slow_host.session(call)
+
+
+def test_the_deadline_of_a_call_ends_its_waiting(slow_host: SlowHost) -> None:
+    """Waiting for Spark is part of the call's time."""
+    with pytest.raises(DeadlineExceededError):
+        slow_host.session(Call(timeout=0.2))
+
+
+def test_a_stopped_host_is_not_started_again() -> None:
+    """Calls that come late are refused."""
+    host = FailingHost(SparkSettings("/data"))
+    host.stop()
+    host.start()
+
+    with pytest.raises(UnavailableError, match="Spark was stopped"):
+        host.session(Call())
+    assert host.attempts == 0
