@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -20,8 +21,11 @@ from sparkport.spark.engine import Engine
 from sparkport.spark.lanes import Lane
 from sparkport.spark.session import SparkHost
 from sparkport.spark.settings import SparkSettings
+from sparkport.spark.training import train_in_background
 
 _log = structlog.get_logger("sparkport.app")
+
+_WARM_SECONDS = 300.0
 
 
 class Lakehouse:
@@ -69,10 +73,24 @@ class Lakehouse:
             with self._bar:
                 self._host.session(call)
             if self._sample and not any(schema.tables(call) for schema in self.catalog.schemas(call)):
-                load_sample(self.catalog)
-                _log.info("sample loaded")
-        except SparkportError as error:
+                self._load_sample()
+        except (SparkportError, OSError) as error:
             _log.error("the lakehouse is not complete", reason=str(error))
+            return
+        if self._host.is_warm.wait(_WARM_SECONDS):
+            train_in_background(self._host.settings)
+
+    def _load_sample(self) -> None:
+        """Make the sample out of sight, and then show all of it at once."""
+        settings = self._host.settings
+        folder = Path(settings.warehouse) / "_sparkport" / "sample"
+        shutil.rmtree(folder, ignore_errors=True)
+        hidden = SparkCatalog(Engine(self._host, warehouse=str(folder)))
+        load_sample(hidden)
+        for schema in folder.glob("*.db"):
+            schema.rename(Path(settings.warehouse) / schema.name)
+        shutil.rmtree(folder)
+        _log.info("sample loaded")
 
 
 class _StartBar:

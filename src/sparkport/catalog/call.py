@@ -55,6 +55,12 @@ class Call:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise DeadlineExceededError
 
+    def outside_transaction(self) -> Call:
+        """Return a call that is over when this one is, but belongs to no transaction."""
+        other = Call(self.principal, timeout=self.remaining(), trace_id=self.trace_id)
+        self.on_cancel(other.cancel)
+        return other
+
     def checked(self, parts: Iterable[T]) -> Iterator[T]:
         """Yield the parts for as long as the call lives."""
         for part in parts:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import uuid
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkport.errors import SchemaMismatchError
+from sparkport.errors import InvalidRequestError, SchemaMismatchError
 
 _UTC_OFFSET_BITS = 57599  # DuckDB stores TIME WITH TIME ZONE offsets as 57599 - seconds
 
@@ -65,6 +66,17 @@ def batch_of(columns: list[pa.Array], arrow_schema: pa.Schema, num_rows: int) ->
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema)
     empty = pa.StructArray.from_arrays([], names=[], mask=pa.array([False] * num_rows))
     return pa.RecordBatch.from_struct_array(empty)
+
+
+def row_ids(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the row ids of a batch of an UPDATE or DELETE."""
+    if column.null_count:
+        raise InvalidRequestError("a row id must not be NULL")
+    try:
+        ids: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(f"the row id must be an integer, not {column.type}") from error
+    return ids
 
 
 def flat_type(arrow_type: pa.DataType) -> pa.DataType:

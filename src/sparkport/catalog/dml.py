@@ -16,7 +16,9 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.rowid import ROWID
 from sparkport.catalog.tables import Table
+from sparkport.errors import InvalidRequestError
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +138,11 @@ def run(
         return DMLResult(affected)
     arrow_schema = answers[0].schema if answers else arrow_schema
     return DMLResult(affected, pa.RecordBatchReader.from_batches(arrow_schema, answers))
+
+
+def with_ids(rows: pa.RecordBatchReader, row_ids: pa.Int64Array) -> pa.RecordBatchReader:
+    """Return the rows of an UPDATE with their ids as the last column. Raises InvalidRequestError."""
+    table = rows.read_all()
+    if len(table) != len(row_ids):
+        raise InvalidRequestError(f"an UPDATE has {len(row_ids)} row ids, but {len(table)} rows")
+    return table.append_column(ROWID, row_ids).to_reader()

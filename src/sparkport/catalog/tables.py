@@ -94,6 +94,20 @@ class SplittableTable(Table, Protocol):
         raise NotImplementedError
 
 
+@runtime_checkable
+class DirectTable(Table, Protocol):
+    """A table whose files clients may read themselves, where they can reach them."""
+
+    @abstractmethod
+    def direct_files(self, call: Call, options: ScanOptions) -> Sequence[str] | None:
+        """Return Parquet files that are together exactly what the scan would read, unfiltered.
+
+        A plain reader of Parquet must get all columns of the table from them, with their
+        names and types. None where it would not, or where the table is not to be read so.
+        """
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
     """What is known for certain of a column's values in one state of a table.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import batch_of, conform_batch, conform_column
+from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import with_rowid
@@ -162,7 +162,7 @@ class UpdateStatement(MemoryStatement):
             raise SchemaMismatchError(
                 f"UPDATE sets {len(self._fields)} columns by row id, input has {batch.num_columns}"
             )
-        ids = _row_ids(batch.column(batch.num_columns - 1))
+        ids = row_ids(batch.column(batch.num_columns - 1))
         columns = [conform_column(batch.column(i), field) for i, field in enumerate(self._fields)]
         changes = pa.RecordBatch.from_arrays(columns, schema=pa.schema(self._fields))
         checks.check_not_null(self._target.name, changes, self._arrow_schema)
@@ -204,7 +204,7 @@ class DeleteStatement(MemoryStatement):
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != 1:
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
-        ids = _row_ids(batch.column(0))
+        ids = row_ids(batch.column(0))
         if self._returning:
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
@@ -225,16 +225,6 @@ def with_row_ids(batch: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
     """Return the batch with the row id as its last column."""
     columns = [*batch.columns, pa.array(ids, pa.int64())]
     return pa.RecordBatch.from_arrays(columns, schema=with_rowid(batch.schema))
-
-
-def _row_ids(column: pa.Array) -> RowIds:
-    if column.null_count:
-        raise InvalidRequestError("a row id must not be NULL")
-    try:
-        ids: RowIds = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowException as error:
-        raise SchemaMismatchError(f"the row id must be an integer, not {column.type}") from error
-    return ids
 
 
 def _grouped(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
-from sparkport.catalog.dml import DMLResult, Statement, run
+from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
-from sparkport.errors import InvalidRequestError, NotFoundError
+from sparkport.errors import NotFoundError
 from sparkport.memory import statistics
 from sparkport.memory.alter import altered
 from sparkport.memory.predicates import filter_batch
@@ -172,12 +172,8 @@ class MemoryTable(DynamicTable):
         self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
     ) -> DMLResult:
         """Set the columns of `rows` in the rows named by position."""
-        table = rows.read_all()
-        if len(table) != len(row_ids):
-            raise InvalidRequestError(f"an UPDATE has {len(row_ids)} row ids, but {len(table)} rows")
-        table = table.append_column(ROWID, row_ids)
         statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return run(statement, table.to_reader(), self.arrow_schema, returning=returning)
+        return run(statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
 
     def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
         """Remove rows, all or none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from sparkport.catalog.lookup import TablePath
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import msgpack, schemas
 
+_FUNCTION_CALL = "application/x-msgpack-duckdb-function-call"
 REUSE_CONNECTION = "arrow-flight-reuse-connection://?"
 
 
@@ -50,6 +52,21 @@ def encode_info(
         total_bytes=-1,
         app_metadata=metadata,
     ).SerializeToString()
+
+
+def parquet_location(files: Sequence[str]) -> str:
+    """Return the location that tells the Airport client to read Parquet files itself."""
+    arguments = {
+        "arg_0": pa.array([list(files)], pa.list_(pa.string())),
+        # Names and types are those of the files: folders such as `a=1` add no column.
+        "hive_partitioning": pa.array([False]),
+    }
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch(arguments)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    call = {"function_name": "read_parquet", "data": sink.getvalue().to_pybytes()}
+    return f"data:{_FUNCTION_CALL};base64,{base64.b64encode(msgpack.encode(call)).decode()}"
 
 
 def endpoint(ticket: bytes, location: str = REUSE_CONNECTION, app_metadata: bytes = b"") -> pb.FlightEndpoint:

@@ -12,6 +12,7 @@ from sparkport.catalog.rowid import with_rowid
 from sparkport.errors import InvalidRequestError
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.mapping import field_id, mapping_mode, physical_name
+from sparkport.spark.delta.readable import has_padding
 from sparkport.spark.delta.statistics import StoredColumn
 from sparkport.spark.predicates import ColumnTarget
 from sparkport.spark.tasks import ColumnRead
@@ -30,7 +31,7 @@ class TableColumn:
     """One column: `exact` as clients see it, `stored` under the same name, `physical` as in files.
 
     `logical` is its name in Spark, which is another for the row id alone. Of a type that Arrow does
-    not have, clients get the values as text.
+    not have, clients get the values as text; a padded one is not in files as clients see it.
     """
 
     exact: pa.Field
@@ -39,7 +40,13 @@ class TableColumn:
     logical: str
     is_partition: bool = False
     is_text_of_another: bool = False
+    is_padded: bool = False
     is_year_month: bool = False
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether what the log and Spark say of its values holds for those that clients get."""
+        return not (self.is_text_of_another or self.is_padded)
 
     @property
     def read(self) -> ColumnRead:
@@ -111,6 +118,7 @@ def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool =
             physical=_physical_field(field, mode),
             logical=name,
             is_partition=is_partition,
+            is_padded=has_padding(field),
             is_year_month=is_year_month(field["type"]),
         )
     except UnsupportedTypeError:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from sparkport.spark.arrow_lane import ArrowLane
+from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.lanes import Lane
@@ -23,6 +24,7 @@ class Engine:
         self,
         host: SparkHost,
         *,
+        warehouse: str | None = None,
         sizes: Sizes | None = None,
         lane: Lane = Lane.AUTO,
         direct_reads: bool = False,
@@ -34,10 +36,11 @@ class Engine:
         self.sizes = sizes or Sizes()
         self.jobs = Jobs(host)
         self.arrow_lane = ArrowLane(self.jobs, self.sizes)
-        self.warehouse = Warehouse(host.settings.warehouse)
+        self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIds] = {}
+        self._commits: dict[str, TableCommits] = {}
         self._lock = threading.Lock()
 
     def log(self, root: str) -> DeltaLog:
@@ -50,11 +53,17 @@ class Engine:
         with self._lock:
             return self._row_ids.setdefault(root, RowIds(root))
 
+    def commits(self, root: str, table: str) -> TableCommits:
+        """Return what orders the writes to a table."""
+        with self._lock:
+            return self._commits.setdefault(root, TableCommits(self.jobs, table, root))
+
     def forget(self, root: str) -> None:
         """Let go of a table that was dropped."""
         with self._lock:
             self._logs.pop(root, None)
             self._row_ids.pop(root, None)
+            self._commits.pop(root, None)
 
     @property
     def staging(self) -> Path:

@@ -13,7 +13,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
-from sparkport.errors import SparkportError
+from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.session import SparkHost
 
 _log = structlog.get_logger("sparkport.spark")
@@ -46,7 +46,8 @@ class Jobs:
         def cancel() -> None:
             nonlocal over
             over = True
-            self._cancel(group, running)
+            if running:
+                self._cancel(group, tuple(running))
 
         def run(work: Work[T]) -> T:
             with self.host.use(call, table) as session, self._marked(session, group, table):
@@ -56,18 +57,23 @@ class Jobs:
         try:
             while True:
                 while len(running) < ahead and not over and (work := next(left, None)) is not None:
-                    running.append(self._threads.submit(run, work))
+                    running.append(self._submit(run, work))
                 if not running:
                     call.check()
                     return
-                yield _result(call, running.popleft())
+                result = _result(call, running[0])
+                running.popleft()
+                yield result
         finally:
-            if running:
-                cancel()
+            cancel()
 
     def run(self, call: Call, table: str, work: Work[T]) -> T:
         """Return the result of one piece of work."""
         return next(self.in_order(call, table, [work], ahead=1))
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run something on one of the threads; it must deal with its own errors."""
+        self._threads.submit(work)
 
     def iterate(self, call: Call, table: str, work: Work[Iterator[T]]) -> Iterator[T]:
         """Yield what work gives bit by bit, on the caller's own thread."""
@@ -99,10 +105,18 @@ class Jobs:
         finally:
             session.removeTag(group)
 
-    def _cancel(self, group: str, running: deque[Future[T]]) -> None:
+    def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> Future[T]:
+        try:
+            return self._threads.submit(run, work)
+        except RuntimeError as error:  # what a pool says that was shut down
+            raise UnavailableError("the server is stopping") from error
+
+    def _cancel(self, group: str, running: Sequence[Future[T]]) -> None:
         for future in running:
             future.cancel()
-        self._threads.submit(self._interrupt, group)
+        # A pool that was shut down takes nothing more; Spark's end ends its jobs.
+        with contextlib.suppress(RuntimeError):
+            self._threads.submit(self._interrupt, group)
 
     def _interrupt(self, group: str) -> None:
         try:
@@ -110,7 +124,8 @@ class Jobs:
                 if self.host.is_connect:
                     session.interruptTag(group)
                 else:
-                    session.sparkContext.cancelJobGroup(group)
+                    # Also what has not come to Spark yet: a thread may be about to start its job.
+                    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
         except SparkportError as error:  # with its session the job is gone too
             _log.debug("nothing to cancel", reason=str(error))
 

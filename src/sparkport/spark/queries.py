@@ -33,9 +33,7 @@ def narrowed(
 ) -> DataFrame:
     """Return the wanted columns of the rows that may match, under names that cannot clash."""
     targets = {
-        column.exact.name: column.target(by_logical_name=True)
-        for column in columns
-        if not column.is_text_of_another
+        column.exact.name: column.target(by_logical_name=True) for column in columns if column.is_as_stored
     }
     condition = spark_sql(predicate, targets)
     if condition is not None:

@@ -6,16 +6,28 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import DMLResult, Statement, run
+from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.predicates import (
+    And,
+    Column,
+    Comparison,
+    ComparisonOperator,
+    Constant,
+    Expression,
+    In,
+)
+from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
-from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
-from sparkport.spark import sql_lane
+from sparkport.errors import NotFoundError, SparkportError
+from sparkport.spark import direct, sql_lane
 from sparkport.spark.arrow_lane import matching_files
 from sparkport.spark.columns import TableColumn, table_columns
 from sparkport.spark.delta.actions import Metadata
@@ -23,9 +35,10 @@ from sparkport.spark.delta.readable import unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
-from sparkport.spark.inserts import InsertStatement
+from sparkport.spark.foreseen import foreseen
 from sparkport.spark.lanes import Lane
 from sparkport.spark.queries import delta_query
+from sparkport.spark.statements import DeleteStatement, Ids, InsertStatement, UpdateStatement
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import endpoint_count, files_of
 from sparkport.spark.warehouse import TableEntry
@@ -33,7 +46,7 @@ from sparkport.spark.warehouse import TableEntry
 _log = structlog.get_logger("sparkport.spark")
 
 _CHECK = "delta.constraints."
-_COUNTED_ROWS = 1 << 16
+_MOST_LISTED = 2048
 
 
 class DeltaTable:
@@ -114,13 +127,24 @@ class DeltaTable:
         limit = options.limit if options.filter is None else None
         return pa.RecordBatchReader.from_batches(projected, _limited(batches, limit))
 
+    def direct_files(self, call: Call, options: ScanOptions) -> list[str] | None:
+        """Return the files of the scan if clients may and can read them by themselves."""
+        found = self._state(call, options.time_point)
+        allowed = found.metadata.configuration.get(direct.PROPERTY, str(self._engine.direct_reads)).lower()
+        if allowed != "true" or self._sql_reason(found) is not None:
+            return None
+        columns = self._columns_of(found.metadata)
+        return direct.plain_files(
+            files_of(matching_files(found, columns, options.filter), options.slice), columns
+        )
+
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return what the log is sure of for the version that the call reads."""
         found = self._state(call, None)
         columns = self._columns_of(found.metadata)
         wanted = columns[find_column(self._arrow_schema(found.metadata), column)]
         unknown = pa.scalar(None, wanted.exact.type)
-        known = None if wanted.is_text_of_another else exact_statistics(found, wanted.logged)
+        known = exact_statistics(found, wanted.logged) if wanted.is_as_stored else None
         if known is None:
             return ColumnStatistics(unknown, unknown, has_null=True, has_not_null=True, distinct_count=0)
         low = high = unknown
@@ -131,24 +155,60 @@ class DeltaTable:
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
-        return InsertStatement(
-            call, self._engine, str(self), self._entry.root, self._log.heading().metadata, returning=returning
-        )
+        return InsertStatement(call, self._engine, self, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
-        """Refuse an UPDATE."""
-        del call, columns, returning
-        raise UnsupportedOperationError("table", str(self), "UPDATE")
+        """Start an UPDATE."""
+        return UpdateStatement(call, self._engine, self, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
-        """Refuse a DELETE."""
-        del call, returning
-        raise UnsupportedOperationError("table", str(self), "DELETE")
+        """Start a DELETE."""
+        return DeleteStatement(call, self._engine, self, returning=returning)
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
         """Add rows, all or none."""
         statement = self.begin_insert(call, returning=returning)
         return run(statement, rows, self.arrow_schema, returning=returning)
+
+    def update(
+        self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
+    ) -> DMLResult:
+        """Set the columns of `rows` in the rows named by position."""
+        statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
+        return run(statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
+
+    def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
+        """Remove rows, all or none."""
+        reader = pa.table({ROWID: row_ids}).to_reader()
+        statement = self.begin_delete(call, returning=returning)
+        return run(statement, reader, self.arrow_schema, returning=returning)
+
+    def newest_metadata(self) -> Metadata:
+        """Return the columns and properties as they are now."""
+        return self._log.heading().metadata
+
+    def rows_by_id(self, call: Call, ids: Ids, *, newest: bool) -> pa.Table:
+        """Return the rows with these ids, as the call sees them or as they are now."""
+        name = rowid_name(self.arrow_schema)
+        assert name is not None
+        call = call.outside_transaction() if newest else call
+        options = ScanOptions(filter=_among(name, ids))
+        rows = self.scan(call, options).read_all()
+        return rows.filter(pc.is_in(rows.column(name), pa.array(ids)))
+
+    def present_ids(self, call: Call, ids: Ids) -> Ids:
+        """Return those of the ids that are in the table now, sorted."""
+        name = rowid_name(self.arrow_schema)
+        assert name is not None
+        options = ScanOptions(columns=(name,), filter=_among(name, ids))
+        found = self.scan(call.outside_transaction(), options).read_all().column(name)
+        return np.intersect1d(found.to_numpy(), ids)
+
+    def wrote(self, call: Call) -> None:
+        """Let the call's transaction see what it has committed."""
+        self._engine.transactions.wrote(
+            call, self._entry.schema, self._entry.name, self._log.newest_version()
+        )
 
     def _stored(
         self,
@@ -159,11 +219,10 @@ class DeltaTable:
         options: ScanOptions,
     ) -> Iterator[pa.RecordBatch]:
         reason = self._sql_reason(found)
-        if not wanted and options.filter is None:
-            counts = [file.row_count for file in files_of(found.files, None if reason else options.slice)]
-            known = [count for count in counts if count is not None]
-            if len(known) == len(counts):
-                return _empty_rows(sum(known))
+        if options.filter is None:
+            known = foreseen(files_of(found.files, None if reason else options.slice), wanted)
+            if known is not None:
+                return known
         if reason is None:
             return self._engine.arrow_lane.scan(
                 call, str(self), self._entry.root, found, columns, wanted, options
@@ -214,13 +273,6 @@ class DeltaTable:
         return f"{self._entry.schema}.{self._entry.name}"
 
 
-def _empty_rows(count: int) -> Iterator[pa.RecordBatch]:
-    while count > 0:
-        rows = min(count, _COUNTED_ROWS)
-        yield pa.record_batch([pa.nulls(rows)], [""]).select([])
-        count -= rows
-
-
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     if limit is None or limit <= 0:
         yield from batches
@@ -230,3 +282,12 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         limit -= batch.num_rows
         if limit <= 0:
             return
+
+
+def _among(name: str, ids: Ids) -> Expression:
+    """Return a predicate for some rows: exact for a few ids, their range for many."""
+    if len(ids) <= _MOST_LISTED:
+        return In(Column(name), tuple(Constant(value) for value in pa.array(ids)))
+    low, high = Constant(pa.scalar(int(ids.min()))), Constant(pa.scalar(int(ids.max())))
+    at_least = Comparison(ComparisonOperator.GREATER_OR_EQUAL, Column(name), low)
+    return And((at_least, Comparison(ComparisonOperator.LESS_OR_EQUAL, Column(name), high)))

@@ -162,7 +162,8 @@ def _present(file_schema: pa.Schema, plan: ReadPlan) -> dict[str, str]:
 def _child_index(fields: list[pa.Field], wanted: pa.Field, *, by_id: bool) -> int | None:
     for index, field in enumerate(fields):
         if by_id:
-            if (field.metadata or {}).get(_FIELD_ID) == (wanted.metadata or {}).get(_FIELD_ID):
+            number = (wanted.metadata or {}).get(_FIELD_ID)
+            if number is not None and (field.metadata or {}).get(_FIELD_ID) == number:
                 return index
         elif field.name == wanted.name:
             return index
@@ -221,7 +222,8 @@ def _shaped(
 
 def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:
     """Return the values under the names and types wanted; what the file does not have is null."""
-    if array.type == wanted.type:
+    # Names alone prove nothing: a field that was dropped or renamed may have left its name to another.
+    if array.type == wanted.type and (physical.type == wanted.type or not wanted.type.num_fields):
         return array
     if pa.types.is_struct(wanted.type) and pa.types.is_struct(array.type):
         fields = [array.type.field(i) for i in range(array.type.num_fields)]

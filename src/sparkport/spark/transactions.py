@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ledger import TransactionLedger
@@ -14,9 +14,10 @@ from sparkport.spark.warehouse import Listing, Warehouse
 
 @dataclass(slots=True)
 class _View:
-    """What a transaction sees: all tables as they were when it was first used."""
+    """What a transaction sees: all tables as they were when it was first used, and its own writes."""
 
     listing: Listing | None = None
+    own: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 class SparkTransactions(TransactionManager):
@@ -69,8 +70,18 @@ class SparkTransactions(TransactionManager):
         with self._lock:
             if view.listing is None:
                 view.listing = self._warehouse.listing(fresh=True)
+            own = view.own.get((schema, table))
+        if own is not None:
+            return own
         entry = view.listing.schemas.get(schema, {}).get(table)
         return entry.version if entry else None
+
+    def wrote(self, call: Call, schema: str, table: str, version: int) -> None:
+        """Let the call's transaction, if it is still there, see its own write from now on."""
+        entry = self._ledger.present(call.transaction_id)
+        if entry is not None:
+            with self._lock:
+                entry.detail.own[schema, table] = version
 
     def _end(self, call: Call, transaction_id: str, state: TransactionState) -> None:
         entry = self._ledger.find(call, transaction_id)

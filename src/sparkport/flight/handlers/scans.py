@@ -12,7 +12,14 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint
-from sparkport.catalog.tables import ColumnStatistics, SplittableTable, StatisticsTable, Table, VersionedTable
+from sparkport.catalog.tables import (
+    ColumnStatistics,
+    DirectTable,
+    SplittableTable,
+    StatisticsTable,
+    Table,
+    VersionedTable,
+)
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
 from sparkport.flight import functions
 from sparkport.flight.request import Request
@@ -59,7 +66,13 @@ def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
     pin, columns = pinned(request, table, address, wanted.time_point)
     names = _column_names(columns, wanted.column_ids)
     ticket = _ticket(request, address, pin, names, wanted.filters)
-    return flights.encode_endpoints(_seal(site, request, _slices(request.call, table, ticket)))
+    tickets = _slices(request.call, table, ticket)
+    return flights.encode_endpoints(
+        [
+            flights.endpoint(site.sealer.seal(part, request.call.principal), location)
+            for part, location in zip(tickets, _locations(site, request, table, tickets), strict=True)
+        ]
+    )
 
 
 def named_endpoints(site: Site, request: Request, wanted: NamedEndpointsRequest) -> bytes:
@@ -123,14 +136,8 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     call = request.call
     table = site.table(request, ticket.path)
     arrow_schema = current_arrow_schema(call, table, ticket.time_point)
-    options = ScanOptions(
-        columns=ticket.columns,
-        filter=predicates.decode(ticket.filters),
-        time_point=ticket.time_point,
-        slice=ticket.slice,
-    )
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
-    reader = table.scan(call, options)
+    reader = table.scan(call, _options(ticket))
     try:
         yield from encoded(_with_unread_nullable(shown, ticket.columns), call.checked(reader))
     finally:
@@ -172,10 +179,28 @@ def _ticket(
 def _slices(call: Call, table: Table, ticket: Ticket) -> list[Ticket]:
     if not isinstance(table, SplittableTable):
         return [ticket]
-    filters = predicates.decode(ticket.filters)
-    options = ScanOptions(ticket.columns, filters, time_point=ticket.time_point)
-    count = max(1, table.slice_count(call, options))
+    count = max(1, table.slice_count(call, _options(ticket)))
     return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
+
+
+def _options(ticket: Ticket) -> ScanOptions:
+    return ScanOptions(
+        columns=ticket.columns,
+        filter=predicates.decode(ticket.filters),
+        time_point=ticket.time_point,
+        slice=ticket.slice,
+    )
+
+
+def _locations(site: Site, request: Request, table: Table, tickets: list[Ticket]) -> list[str]:
+    """Return where the Airport client gets each part: from this server, or from the table's files."""
+    found = []
+    for ticket in tickets:
+        files = None
+        if isinstance(table, DirectTable) and request.is_airport:
+            files = table.direct_files(request.call, _options(ticket))
+        found.append(flights.parquet_location(files) if files else site.endpoint_location)
+    return found
 
 
 def _seal(

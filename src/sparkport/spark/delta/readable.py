@@ -53,6 +53,8 @@ _PRIMITIVES = frozenset(
     }
 )
 _DECIMAL = re.compile(r"decimal\((\d+), *(-?\d+)\)")
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"\bchar\(")
 _INTEGERS = ("byte", "short", "integer", "long")
 _INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}  # that a decimal must have for them
 
@@ -70,12 +72,19 @@ def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
     return _schema_reason(metadata.schema)
 
 
+def has_padding(field: Mapping[str, Any]) -> bool:
+    """Tell whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
+    return _CHAR.search((field.get("metadata") or {}).get(_DECLARED, "")) is not None
+
+
 def _schema_reason(schema: Mapping[str, Any]) -> str | None:
     for field in _fields(schema):
         bad = next((kind for kind in _leaves(field["type"]) if not _is_known(kind)), None)
         if bad is not None:
             return f"column '{field['name']}' has the type {bad}"
         details = field.get("metadata") or {}
+        if has_padding(field):
+            return f"column '{field['name']}' is padded with spaces"
         if "__COLLATIONS" in details:
             return f"column '{field['name']}' has a collation"
         for change in details.get("delta.typeChanges") or ():

@@ -1,0 +1,63 @@
+"""Rows on their way into a table: kept in files that are no part of it."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+class Stage:
+    """A folder with rows that a statement has sent, as Parquet. Memory is bounded by one batch.
+
+    The folder lies in the warehouse, where Spark's executors reach it, under a name that no
+    reader takes for data. It goes with the statement; a server that died leaves it to the next.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / uuid.uuid4().hex
+        self.rows = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows; all batches have the same columns."""
+        if self._writer is None:
+            self.folder.mkdir(parents=True)
+            # Read once and soon: packing it would cost more than it saves.
+            self._writer = pq.ParquetWriter(
+                self.folder / "rows.parquet", batch.schema, compression="none", store_schema=False
+            )
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+
+    def close(self) -> None:
+        """Finish the file: from now on it can be read."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def read(self) -> pa.Table:
+        """Return all rows; there must be some."""
+        return pq.read_table(self.folder / "rows.parquet")
+
+    def replaced(self, rows: pa.Table) -> Stage:
+        """Return a stage with other rows instead of these."""
+        other = Stage(self.folder.parent)
+        for batch in rows.to_batches():
+            other.add(batch)
+        other.close()
+        self.remove()
+        return other
+
+    def remove(self) -> None:
+        """Forget the rows."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what servers have left behind that are gone; nobody else may be writing."""
+    shutil.rmtree(folder, ignore_errors=True)

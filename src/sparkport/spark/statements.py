@@ -1,0 +1,295 @@
+"""INSERT, UPDATE and DELETE: staged as the rows come, then one Delta commit by Spark."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import rowid_name, without_rowid
+from sparkport.errors import (
+    ConflictError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    RowNotFoundError,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+)
+from sparkport.spark import merges
+from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.commits import TableCommits
+from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.engine import Engine
+from sparkport.spark.staging import Stage
+from sparkport.spark.types import encode
+
+Ids = npt.NDArray[np.int64]
+_NO_IDS: Ids = np.empty(0, np.int64)
+
+
+class Target(Protocol):
+    """What a statement needs of its table."""
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        raise NotImplementedError
+
+    def newest_metadata(self) -> Metadata:
+        """Return the columns and properties as they are now."""
+        raise NotImplementedError
+
+    def rows_by_id(self, call: Call, ids: Ids, *, newest: bool) -> pa.Table:
+        """Return the rows with these ids, in no order, as the call sees them or as they are now."""
+        raise NotImplementedError
+
+    def present_ids(self, call: Call, ids: Ids) -> Ids:
+        """Return those of the ids that are in the table now, sorted."""
+        raise NotImplementedError
+
+    def wrote(self, call: Call) -> None:
+        """Note that the call has committed."""
+        raise NotImplementedError
+
+
+class SparkStatement(Statement):
+    """Keeps rows out of sight until `commit`."""
+
+    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
+        self._call = call
+        self._target = target
+        self._name = str(target)
+        self._returning = returning
+        self._commits: TableCommits = engine.commits(target.root, self._name)
+        self._row_ids = engine.row_ids(target.root)
+        self._metadata = target.newest_metadata()
+        self._columns = table_columns(self._metadata)
+        self._shown = pa.schema([column.exact for column in self._columns])
+        self._plain = without_rowid(self._shown)
+        self._stage = Stage(engine.staging)
+        self._over = False
+
+    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Stage a batch and answer with its rows if that was asked for."""
+        self._check_open()
+        return self._staged(batch)
+
+    def commit(self) -> int:
+        """Make everything staged visible in one commit."""
+        self._check_open()
+        self._over = True
+        try:
+            self._stage.close()
+            changed = self._applied()
+            self._target.wrote(self._call)
+        finally:
+            self._stage.remove()
+        return changed
+
+    def abort(self) -> None:
+        """Forget what was staged."""
+        self._over = True
+        self._stage.remove()
+
+    @abstractmethod
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        raise NotImplementedError
+
+    @abstractmethod
+    def _applied(self) -> int:
+        """Commit, and return how many rows have changed."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise InvalidRequestError("the statement is over")
+        self._call.check()
+
+    def _check_same_columns(self) -> None:
+        if self._target.newest_metadata().schema != self._metadata.schema:
+            raise ConflictError(self._name, "its columns were altered meanwhile")
+
+    def _check_not_null(self, rows: pa.RecordBatch) -> None:
+        for column, field in zip(rows.columns, rows.schema, strict=True):
+            if not field.nullable and column.null_count:
+                raise ConstraintViolationError("NOT NULL", self._name, column=field.name)
+
+    def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
+        stored = [encode(array, column.exact) for array, column in zip(arrays, columns, strict=True)]
+        self._stage.add(pa.RecordBatch.from_arrays(stored, [column.logical for column in columns]))
+
+
+class InsertStatement(SparkStatement):
+    """Appends rows under fresh ids."""
+
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        rows = conform_batch(batch, self._plain)
+        self._check_not_null(rows)
+        arrays = list(rows.columns)
+        if len(self._shown) > len(self._plain):
+            arrays.append(pa.array(self._row_ids.take(rows.num_rows)))
+        if rows.num_rows:
+            self._store(list(self._columns), arrays)
+        return batch_of(arrays, self._shown, rows.num_rows) if self._returning else None
+
+    def _applied(self) -> int:
+        if self._stage.rows:
+            self._check_same_columns()
+            fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+            bare = [_bare(fields[column.logical]) for column in self._columns]
+            self._commits.append(self._call, self._stage, bare)
+        return self._stage.rows
+
+
+class _ByIdStatement(SparkStatement):
+    """Changes the rows that are named by their ids."""
+
+    operation = ""
+
+    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
+        super().__init__(call, engine, target, returning=returning)
+        name = rowid_name(self._shown)
+        if name is None:
+            raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
+        self._rowid = name
+        self._id_column = self._columns[-1]
+        self._ids: list[Ids] = []
+
+    def _old_rows(self, ids: Ids) -> pa.Table:
+        """Return the rows as the statement sees them, in the order of the ids that are there."""
+        found = self._target.rows_by_id(self._call, ids, newest=False)
+        known = found.column(self._rowid).to_numpy()
+        order = np.argsort(known)
+        at = np.searchsorted(known, ids, sorter=order)
+        at = np.minimum(at, max(0, len(known) - 1))
+        picked = order[at] if len(known) else _NO_IDS
+        hits = picked[known[picked] == ids] if len(known) else _NO_IDS
+        return found.take(pa.array(hits)).select(self._shown.names)
+
+    def _check_untouched(self, ids: Ids) -> None:
+        """First committer wins: refuse rows that others have changed since the call's transaction began."""
+        if self._call.transaction_id is None:
+            return
+        before = self._target.rows_by_id(self._call, ids, newest=False).sort_by(self._rowid)
+        now = self._target.rows_by_id(self._call, ids, newest=True).sort_by(self._rowid)
+        if not before.equals(now):
+            raise ConflictError(self._name, "another transaction changed the same rows")
+
+
+class UpdateStatement(_ByIdStatement):
+    """Sets some columns of the rows named by id."""
+
+    operation = "UPDATE"
+
+    def __init__(
+        self, call: Call, engine: Engine, target: Target, columns: tuple[str, ...], *, returning: bool
+    ) -> None:
+        super().__init__(call, engine, target, returning=returning)
+        if not columns:
+            raise InvalidRequestError("an UPDATE sets at least one column")
+        self._set = [self._columns[find_column(self._plain, name)] for name in columns]
+        if len({column.exact.name for column in self._set}) != len(self._set):
+            raise InvalidRequestError("an UPDATE sets a column twice")
+
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_columns != len(self._set) + 1:
+            raise SchemaMismatchError(
+                f"UPDATE sets {len(self._set)} columns by row id, input has {batch.num_columns}"
+            )
+        ids = row_ids(batch.column(batch.num_columns - 1))
+        arrays = [conform_column(batch.column(i), column.exact) for i, column in enumerate(self._set)]
+        changes = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.exact for column in self._set]))
+        self._check_not_null(changes)
+        self._ids.append(ids)
+        if len(ids):
+            self._store([*self._set, self._id_column], [*arrays, pa.array(ids)])
+        if not self._returning:
+            return None
+        old = self._old_rows(ids)
+        if old.num_rows < len(ids):
+            raise RowNotFoundError(int(np.setdiff1d(ids, old.column(self._rowid).to_numpy())[0]))
+        for array, column in zip(arrays, self._set, strict=True):
+            index = old.schema.get_field_index(column.exact.name)
+            old = old.set_column(index, old.schema.field(index), array)
+        return _one_batch(old)
+
+    def _applied(self) -> int:
+        ids = np.concatenate(self._ids) if self._ids else _NO_IDS
+        if not len(ids):
+            return 0
+        distinct = np.unique(ids)
+        if len(distinct) < len(ids):
+            self._keep_last(ids)
+        with self._commits.alone(self._call):
+            self._check_same_columns()
+            missing = np.setdiff1d(distinct, self._target.present_ids(self._call, distinct))
+            if len(missing):
+                raise RowNotFoundError(int(missing[0]))
+            self._check_untouched(distinct)
+            names = [column.logical for column in self._set]
+            folder = str(self._stage.folder)
+            work = functools.partial(
+                merges.update, self._target.root, folder, self._id_column.logical, names, distinct
+            )
+            self._commits.change(self._call, work)
+        return len(distinct)
+
+    def _keep_last(self, ids: Ids) -> None:
+        """Let the last value for a row win, as it would one batch at a time."""
+        _, from_end = np.unique(ids[::-1], return_index=True)
+        rows = self._stage.read().take(pa.array(len(ids) - 1 - from_end))
+        self._stage = self._stage.replaced(rows)
+
+
+class DeleteStatement(_ByIdStatement):
+    """Removes the rows named by id; ids without a row are ignored."""
+
+    operation = "DELETE"
+
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_columns != 1:
+            raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
+        ids = row_ids(batch.column(0))
+        if self._returning:
+            # A row goes once, so it is answered once.
+            ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
+            ids = ids[~np.isin(ids, np.concatenate([*self._ids, _NO_IDS]))]
+        self._ids.append(ids)
+        return _one_batch(self._old_rows(ids)) if self._returning else None
+
+    def _applied(self) -> int:
+        distinct = np.unique(np.concatenate([*self._ids, _NO_IDS]))
+        if not len(distinct):
+            return 0
+        with self._commits.alone(self._call):
+            present = self._target.present_ids(self._call, distinct)
+            if not len(present):
+                return 0
+            self._check_untouched(distinct)
+            if len(present) > merges.MOST_LISTED:
+                self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
+                self._stage.close()
+            folder = str(self._stage.folder)
+            work = functools.partial(
+                merges.delete, self._target.root, folder, self._id_column.logical, present
+            )
+            self._commits.change(self._call, work)
+        return len(present)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def _bare(field: dict[str, Any]) -> dict[str, Any]:
+    """Return a field without metadata, by which Spark would look for physical names in the staged file."""
+    return {"name": field["name"], "type": field["type"], "nullable": True, "metadata": {}}
