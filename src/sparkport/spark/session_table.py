@@ -66,6 +66,7 @@ class NamedDeltaTable:
         # With its catalog in the name, no transaction of the warehouse takes it for a table there.
         schema = ".".join(relation.path[:-1])
         entry = TableEntry(schema, relation.path[-1], relation.root, relation.version)
+        self._root = relation.root
         self._comment = relation.comment
         self._table = DeltaTable(entry, engine)
 
@@ -103,7 +104,12 @@ class NamedDeltaTable:
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return what the log is sure of."""
-        return self._table.column_statistics(call, column)
+        if "://" not in self._root:
+            return self._table.column_statistics(call, column)
+        # The catalog's version rises a little later than that of a table far away, and until then
+        # clients would go on with statistics that are no longer true.
+        unknown = pa.scalar(None, self.arrow_schema.field(find_column(self.arrow_schema, column)).type)
+        return ColumnStatistics(unknown, unknown, has_null=True, has_not_null=True, distinct_count=0)
 
 
 def exact_schema(spark_schema: str) -> pa.Schema:
