@@ -9,7 +9,7 @@ import pytest
 from sparkport import expressions
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, InvalidRequestError
-from sparkport.expressions import Constraint
+from sparkport.expressions import Constraint, evaluation
 
 ROWS = pa.table({"a": [1, 2, None], "odd name": ["x", "y", "z"], "s": [{"x": 1}, {"x": 2}, None]})
 # DuckDB looks at an interrupt between vectors of rows, so that many rows are needed.
@@ -128,7 +128,7 @@ def test_files_and_the_environment_are_out_of_reach(expression: str) -> None:
 )
 def test_sandbox_holds_even_for_whole_statements(statement: str) -> None:
     """Should an expression ever escape the parser, the database below has nothing to give."""
-    with expressions._connection(Call()) as connection, pytest.raises(duckdb.Error):
+    with evaluation._connection(Call()) as connection, pytest.raises(duckdb.Error):
         connection.execute(statement)
 
 
@@ -137,7 +137,7 @@ def test_python_variables_are_out_of_reach() -> None:
     secret = pa.table({"password": ["x"]})
     assert len(secret) == 1
 
-    with expressions._connection(Call()) as connection, pytest.raises(duckdb.Error):
+    with evaluation._connection(Call()) as connection, pytest.raises(duckdb.Error):
         connection.execute("SELECT * FROM secret")
 
 

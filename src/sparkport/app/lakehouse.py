@@ -16,16 +16,20 @@ from sparkport.app.sample import load_sample
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import SparkportError
+from sparkport.spark.arrow_lane import sweep_spools
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.lanes import Lane
 from sparkport.spark.session import SparkHost
+from sparkport.spark.session_catalog import SessionCatalog, catalog_names
 from sparkport.spark.settings import SparkSettings
+from sparkport.spark.staging import sweep_stages
 from sparkport.spark.training import train_in_background
 
 _log = structlog.get_logger("sparkport.app")
 
 _WARM_SECONDS = 300.0
+_SETTLED_SECONDS = 120.0
 
 
 class Lakehouse:
@@ -51,11 +55,13 @@ class Lakehouse:
             self._host, lane=lane, direct_reads=direct_reads, transaction_idle_seconds=transaction_idle
         )
         self.catalog = SparkCatalog(self._engine)
+        self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}
         self._sample = sample
+        self._stopping = threading.Event()
 
     def catalogs(self, name: str) -> dict[str, Catalog]:
-        """Return what is served: the warehouse under `name`."""
-        return {name: self.catalog}
+        """Return what is served: the warehouse under `name`, and the catalogs in Spark's settings."""
+        return {**self._others, name: self.catalog}
 
     def start(self) -> None:
         """Start Spark in the background."""
@@ -64,20 +70,25 @@ class Lakehouse:
 
     def stop(self) -> None:
         """Stop all scans, and Spark."""
+        self._stopping.set()
         self._bar.close()
         self._engine.close()
 
     def _settle(self) -> None:
         call = Call()
+        sweep_spools()
+        sweep_stages(self._engine.staging)
         try:
             with self._bar:
                 self._host.session(call)
             if self._sample and not any(schema.tables(call) for schema in self.catalog.schemas(call)):
                 self._load_sample()
         except (SparkportError, OSError) as error:
-            _log.error("the lakehouse is not complete", reason=str(error))
+            if not self._stopping.is_set():
+                _log.error("the lakehouse is not complete", reason=str(error))
             return
-        if self._host.is_warm.wait(_WARM_SECONDS):
+        # Not at once: whoever has just started a server wants to use it.
+        if self._host.is_warm.wait(_WARM_SECONDS) and not self._stopping.wait(_SETTLED_SECONDS):
             train_in_background(self._host.settings)
 
     def _load_sample(self) -> None:

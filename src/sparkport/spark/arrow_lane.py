@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,12 +22,14 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.jobs import Jobs, Work
+from sparkport.spark.leftovers import owned, sweep
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
 from sparkport.spark.tasks import ReadPlan
 from sparkport.spark.units import Sizes, Unit, files_of, piece, units
 
 _BATCH_ROWS = 65_536
 _REMOTE_AHEAD = 8
+_SPOOL = "sparkport-spool-"
 
 
 class ArrowLane:
@@ -82,7 +83,7 @@ class ArrowLane:
     def _spooled(
         self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
     ) -> Iterator[pa.RecordBatch]:
-        folder = Path(tempfile.mkdtemp(prefix=_spool_prefix()))
+        folder = Path(tempfile.mkdtemp(prefix=owned(_SPOOL)))
         try:
             jobs: list[Work[Path]] = [
                 functools.partial(_spool, plan, pieces, folder / str(number))
@@ -129,14 +130,7 @@ def matching_files(
 
 def sweep_spools() -> None:
     """Remove what servers have left behind that are gone."""
-    for folder in Path(tempfile.gettempdir()).glob("sparkport-spool-*"):
-        owner = folder.name.split("-")[2]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _spool_prefix() -> str:
-    return f"sparkport-spool-{os.getpid()}-"
+    sweep(Path(tempfile.gettempdir()), _SPOOL)
 
 
 def _names(predicate: Expression | None) -> set[str]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from sparkport.spark.leftovers import owned, sweep
+
+# Several servers, on several machines, may use one warehouse.
+_PREFIX = f"{uuid.getnode():012x}-"
 
 
 class Stage:
@@ -18,7 +24,7 @@ class Stage:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / uuid.uuid4().hex
+        self.folder = folder / f"{owned(_PREFIX)}{uuid.uuid4().hex}"
         self.rows = 0
         self._writer: pq.ParquetWriter | None = None
 
@@ -43,6 +49,11 @@ class Stage:
         """Return all rows; there must be some."""
         return pq.read_table(self.folder / "rows.parquet")
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of a closed stage, some at a time."""
+        with pq.ParquetFile(self.folder / "rows.parquet") as file:
+            yield from file.iter_batches()
+
     def replaced(self, rows: pa.Table) -> Stage:
         """Return a stage with other rows instead of these."""
         other = Stage(self.folder.parent)
@@ -58,6 +69,6 @@ class Stage:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what servers have left behind that are gone; nobody else may be writing."""
-    shutil.rmtree(folder, ignore_errors=True)
+def sweep_stages(folder: Path) -> None:
+    """Remove what servers on this machine have left behind that are gone."""
+    sweep(folder, _PREFIX)

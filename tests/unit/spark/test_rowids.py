@@ -1,0 +1,66 @@
+"""Handing out row ids."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparkport.spark import rowids
+from sparkport.spark.rowids import RowIds
+
+
+def test_ids_of_one_server_follow_each_other(tmp_path: Path) -> None:
+    """A range of ids that has no gaps lets files be skipped by it."""
+    ids = RowIds(str(tmp_path))
+
+    assert ids.take(3).tolist() == [0, 1, 2]
+    assert ids.take(0).tolist() == []
+    assert ids.take(2).tolist() == [3, 4]
+
+
+def test_no_two_servers_hand_out_the_same_id(tmp_path: Path) -> None:
+    """Each claims blocks of its own, also one after the other: after a restart nothing is given again."""
+    first, second = RowIds(str(tmp_path)), RowIds(str(tmp_path))
+    taken = [first.take(5), second.take(5), first.take(5), RowIds(str(tmp_path)).take(5)]
+
+    assert len(set(np.concatenate(taken).tolist())) == 20
+
+
+def test_threads_share_without_clashes(tmp_path: Path) -> None:
+    """Any number of statements may ask at once, of several servers."""
+    servers = [RowIds(str(tmp_path)) for _ in range(4)]
+    with ThreadPoolExecutor(8) as threads:
+        taken = list(threads.map(lambda number: servers[number % 4].take(7), range(400)))
+
+    assert len(np.unique(np.concatenate(taken))) == 2800
+
+
+def test_full_block_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One statement may take more ids than a block has."""
+    monkeypatch.setattr(rowids, "_BLOCK_BITS", 3)
+    ids = RowIds(str(tmp_path))
+    taken = ids.take(20)
+
+    assert len(set(taken.tolist())) == 20
+    assert sorted(path.name for path in (tmp_path / "_sparkport" / "rowids").iterdir()) == ["0", "1", "2"]
+
+
+def test_claims_lost_with_the_folder_are_claimed_again(tmp_path: Path) -> None:
+    """A table that was dropped and made anew starts from the beginning; its ids are its own."""
+    RowIds(str(tmp_path)).take(1)
+    shutil.rmtree(tmp_path / "_sparkport")
+
+    assert RowIds(str(tmp_path)).take(1).tolist() == [0]
+
+
+def test_stores_without_claims_take_blocks_by_chance() -> None:
+    """Two servers in an object store meet with a chance of one in two thousand million."""
+    one, other = RowIds("s3://bucket/t").take(2), RowIds("s3://bucket/t").take(2)
+
+    assert one[1] == one[0] + 1
+    assert one[0] >= 0
+    assert one[0] >> 32 != other[0] >> 32
