@@ -13,10 +13,13 @@ from sparkport.spark.columns import TableColumn
 from sparkport.spark.delta.actions import DataFile, DeletionVector
 from sparkport.spark.direct import plain_files
 
+PLAIN = pa.field("n", pa.int64())
+
 
 def column(name: str, kind: pa.DataType) -> TableColumn:
     """Return a column that is stored as clients see it."""
-    return TableColumn(*[pa.field(name, kind)] * 3, name)
+    field = pa.field(name, kind)
+    return TableColumn(field, field, field, name)
 
 
 def written(folder: Path, table: pa.Table, vector: DeletionVector | None = None) -> DataFile:
@@ -61,11 +64,11 @@ def test_deleted_rows_forbid_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        TableColumn(*[pa.field("n", pa.int64())] * 3, "n", is_partition=True),
-        TableColumn(*[pa.field("n", pa.int64())] * 3, "n", is_text_of_another=True),
-        TableColumn(pa.field("n", pa.int64()), pa.field("n", pa.int64()), pa.field("col-1", pa.int64()), "n"),
-        TableColumn(pa.field("n", pa.uint32()), *[pa.field("n", pa.int64())] * 2, "n"),
-        TableColumn(rowid_field("n"), *[pa.field("n", pa.int64())] * 2, "n"),
+        TableColumn(PLAIN, PLAIN, PLAIN, "n", is_partition=True),
+        TableColumn(PLAIN, PLAIN, PLAIN, "n", is_text_of_another=True),
+        TableColumn(PLAIN, PLAIN, pa.field("col-1", pa.int64()), "n"),
+        TableColumn(pa.field("n", pa.uint32()), PLAIN, PLAIN, "n"),
+        TableColumn(rowid_field("n"), PLAIN, PLAIN, "n"),
     ],
 )
 def test_columns_that_are_not_in_files_as_they_are_shown_forbid_it(tmp_path: Path, odd: TableColumn) -> None:

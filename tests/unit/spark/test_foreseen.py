@@ -13,7 +13,8 @@ from sparkport.spark.delta.actions import DataFile, DeletionVector
 from sparkport.spark.foreseen import foreseen
 
 ROWID = TableColumn(rowid_field(), pa.field("rowid", pa.int64()), pa.field("col-1", pa.int64()), "_id")
-NUMBER = TableColumn(*[pa.field("n", pa.int64())] * 3, "n")
+PLAIN = pa.field("n", pa.int64())
+NUMBER = TableColumn(PLAIN, PLAIN, PLAIN, "n")
 
 
 def file(rows: int, low: int | None = None, high: int | None = None, **more: Any) -> DataFile:
