@@ -72,7 +72,7 @@ def _running(
 ) -> Iterator[None]:
     """Run one of Spark's programs for as long as the block, once it listens."""
     env = {
-        **os.environ,
+        **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
         "JAVA_HOME": str(find_java().path),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -44,6 +44,10 @@ _EXAMPLES = """
 """
 
 
+_FILE_CONF = "sparkport.conf"
+_LOOK_UP_SECONDS = 0.5
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"sparkport {__version__}")
@@ -63,7 +67,9 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     """Let the file give the defaults of all other flags."""
     if path is not None:
         try:
-            context.default_map = {**(context.default_map or {}), **read_config_file(path)}
+            settings = read_config_file(path)
+            context.meta[_FILE_CONF] = settings.pop("conf")
+            context.default_map = {**(context.default_map or {}), **settings}
         except ConfigError as error:
             raise typer.BadParameter(str(error)) from error
     return path
@@ -162,7 +168,7 @@ def serve(
     ] = LogLevel.INFO,
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
-    del config, context
+    del config
     lakehouse: Lakehouse | None = None
     try:
         configure_logs(log_format, log_level)
@@ -172,7 +178,12 @@ def serve(
         if catalog in own:
             pass  # the user's catalog takes the engine's place
         elif engine is Engine.SPARK:
-            settings = SparkSettings(warehouse or "lakehouse", master, remote, parse_conf(conf or ()))
+            settings = SparkSettings(
+                warehouse or "lakehouse",
+                master,
+                remote,
+                parse_conf([*context.meta.get(_FILE_CONF, ()), *(conf or ())]),
+            )
             lakehouse = Lakehouse(
                 settings,
                 lane=lane,
@@ -218,7 +229,9 @@ def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
     sys.stdout.flush()
     if lakehouse is not None:
         lakehouse.start()
-    stop.wait()
+    # Python runs the handler on this thread, but the kernel may wake another: so look up now and then.
+    while not stop.wait(_LOOK_UP_SECONDS):
+        pass
     typer.echo("sparkport: stopping ...", err=True)
     server.stop()
     if lakehouse is not None:

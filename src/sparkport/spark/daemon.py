@@ -21,9 +21,12 @@ def main() -> None:
         if any(archive in entry for archive in _ARCHIVES):
             del sys.path_importer_cache[entry]
 
-    from pyspark.daemon import manager  # noqa: PLC0415  (not before the archives are gone)
+    import pyarrow.dataset  # noqa: PLC0415  (not before the archives are gone)
+    from pyspark.daemon import manager  # noqa: PLC0415
 
-    from sparkport.spark import tasks  # noqa: F401, PLC0415
+    from sparkport.spark import tasks  # noqa: PLC0415
+
+    del tasks, pyarrow
 
     manager()  # type: ignore[no-untyped-call]
 

@@ -19,6 +19,7 @@ from sparkport.spark.session import SparkHost
 _log = structlog.get_logger("sparkport.spark")
 
 _THREADS = 64
+_CANCELLING_THREADS = 4
 _CHECK_SECONDS = 0.1
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class Jobs:
         self.host = host
         # PySpark pairs each thread with one of the JVM, so threads are kept.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spark-job")
+        # Threads of its own: those of the jobs may all be busy with what is to be cancelled.
+        self._cancelling = ThreadPoolExecutor(_CANCELLING_THREADS, thread_name_prefix="spark-cancel")
 
     def in_order(self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int) -> Iterator[T]:
         """Yield the results of the works in their order, with up to `ahead` of them under way.
@@ -91,6 +94,7 @@ class Jobs:
     def close(self) -> None:
         """Let no more work begin."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._cancelling.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
     def _marked(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
@@ -116,7 +120,7 @@ class Jobs:
             future.cancel()
         # A pool that was shut down takes nothing more; Spark's end ends its jobs.
         with contextlib.suppress(RuntimeError):
-            self._threads.submit(self._interrupt, group)
+            self._cancelling.submit(self._interrupt, group)
 
     def _interrupt(self, group: str) -> None:
         try:

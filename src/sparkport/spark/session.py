@@ -22,11 +22,13 @@ from sparkport.spark.errors import is_session_lost, translated
 from sparkport.spark.jars import Progress, delta_jars
 from sparkport.spark.java import find_java
 from sparkport.spark.jvm import Jvm, forget_session, has_session, new_session, silence_pyspark
+from sparkport.spark.leftovers import owned, sweep
 from sparkport.spark.settings import SparkSettings, session_conf, start_conf
 from sparkport.spark.warmup import warm_up
 
 _log = structlog.get_logger("sparkport.spark")
 
+_SCRATCH = "sparkport-scratch-"
 _POLL_SECONDS = 0.1
 _REPORT_SECONDS = 5.0
 _STOP_SECONDS = 10.0
@@ -212,7 +214,8 @@ class SparkHost:
             jars = delta_jars(
                 settings.jars_folder, ivy_settings=settings.ivy_settings, progress=self._progress
             )
-        scratch = tempfile.TemporaryDirectory(prefix="sparkport-", ignore_cleanup_errors=True)
+        sweep(Path(tempfile.gettempdir()), _SCRATCH)
+        scratch = tempfile.TemporaryDirectory(prefix=owned(_SCRATCH), ignore_cleanup_errors=True)
         conf = start_conf(settings, jars, Path(scratch.name), archive_options(settings, java, jars))
         jvm = Jvm(java, conf, Path(scratch.name))
         with self._changed:

@@ -34,9 +34,8 @@ from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, Sta
 from sparkport.protocol.ticket import Ticket
 
 _ROWID = (1 << 64) - 1
-_UNKNOWN = ColumnStatistics(
-    pa.scalar(None), pa.scalar(None), has_null=True, has_not_null=True, distinct_count=0
-)
+_NULL = pa.nulls(1)[0]  # pa.scalar would import pandas, which takes longer than all the rest
+_UNKNOWN = ColumnStatistics(_NULL, _NULL, has_null=True, has_not_null=True, distinct_count=0)
 _DATABASES_SCHEMA = pa.schema([("name", pa.string()), ("description", pa.string())])
 
 

