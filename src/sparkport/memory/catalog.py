@@ -26,10 +26,10 @@ from sparkport.errors import (
     NotFoundError,
     SchemaNotEmptyError,
 )
-from sparkport.memory.constraints import declared
+from sparkport.expressions.constraints import declared
 from sparkport.memory.table import MemoryTable
 from sparkport.memory.transactions import MemoryTransactions
-from sparkport.memory.versions import Commits
+from sparkport.memory.versions import Commits, TableState
 
 
 class MemoryCatalog(DynamicCatalog):
@@ -160,7 +160,7 @@ class MemorySchema(DynamicSchema):
             if existing is not None and options.on_conflict is OnConflict.ERROR:
                 raise AlreadyExistsError("table", f"{self._name}.{name}")
             catalog = self._catalog
-            state = declared(call, arrow_schema, options)
+            state = TableState(*declared(call, arrow_schema, options))
             table = MemoryTable(name, state, self, catalog.commits, catalog.transactions, options.comment)
             self._tables = {**self._tables, name.lower(): table}
             catalog.changed()

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
+from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import with_rowid
 from sparkport.errors import (
@@ -20,7 +21,7 @@ from sparkport.errors import (
     RowNotFoundError,
     SchemaMismatchError,
 )
-from sparkport.memory import constraints as checks
+from sparkport.expressions import constraints as checks
 from sparkport.memory.rows import RowIds, take_batch
 from sparkport.memory.versions import Change, TableState, Version
 
@@ -131,7 +132,7 @@ class InsertStatement(MemoryStatement):
         self._check_same_columns(newest)
         state = newest.state
         fresh = pa.Table.from_batches(self._batches)
-        checks.check_expressions(call, self._target.name, fresh, state.constraints)
+        checks.check_expressions(call, self._target.name, fresh, state.constraints.checks)
         rows = state.rows
         start = 0
         for batch in _grouped(self._batches):
@@ -139,7 +140,7 @@ class InsertStatement(MemoryStatement):
             rows = rows.append(batch, ids[start : start + batch.num_rows])
             start += batch.num_rows
         changed = replace(state, rows=rows)
-        checks.check_keys(self._target.name, changed)
+        _check_keys(self._target.name, changed)
         return changed, np.empty(0, np.int64), len(ids)
 
 
@@ -193,8 +194,8 @@ class UpdateStatement(MemoryStatement):
         if state.constraints.checks:
             rows, _ = changed.rows.lookup(distinct, state.arrow_schema)
             table = pa.Table.from_batches([rows])
-            checks.check_expressions(call, self._target.name, table, state.constraints)
-        checks.check_keys(self._target.name, changed)
+            checks.check_expressions(call, self._target.name, table, state.constraints.checks)
+        _check_keys(self._target.name, changed)
         return changed, distinct, len(distinct)
 
 
@@ -219,6 +220,11 @@ class DeleteStatement(MemoryStatement):
         self._check_untouched(newest, ids)
         rows, removed = newest.state.rows.delete(ids)
         return replace(newest.state, rows=rows), np.unique(ids), removed
+
+
+def _check_keys(table: str, state: TableState) -> None:
+    if keys := keys_of(state.constraints):
+        check_keys(table, keys, state.rows.table(state.arrow_schema))
 
 
 def with_row_ids(batch: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import threading
@@ -20,6 +21,7 @@ from sparkport.catalog.ddl import (
     DynamicCatalog,
     DynamicSchema,
     OnConflict,
+    check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
@@ -31,8 +33,11 @@ from sparkport.errors import (
     SchemaNotEmptyError,
     UnsupportedOperationError,
 )
-from sparkport.spark.creation import create_delta, remove_folder, table_schema
+from sparkport.expressions.constraints import declared
+from sparkport.spark import log_changes
+from sparkport.spark.creation import create_delta, move_folder, new_table, remove_folder, replace_delta
 from sparkport.spark.engine import Engine
+from sparkport.spark.gates import Gate
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA, TableEntry
 
@@ -47,7 +52,8 @@ class SparkCatalog(DynamicCatalog):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.lock = threading.RLock()  # held by whoever makes or removes folders
+        self.ddl = Gate()  # whoever makes, moves or removes folders is alone
+        self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
 
     @property
@@ -77,7 +83,7 @@ class SparkCatalog(DynamicCatalog):
         """Make an empty schema."""
         if not name:
             raise InvalidRequestError("a schema needs a name")
-        with self.lock:
+        with self.ddl.alone(call):
             if self.schema(call, name) is not None:
                 raise AlreadyExistsError("schema", name)
             folder = self.local_folder(self.engine.warehouse.schema_folder(name))
@@ -88,7 +94,7 @@ class SparkCatalog(DynamicCatalog):
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
         """Drop a schema, with its tables only if told to."""
-        with self.lock:
+        with self.ddl.alone(call), contextlib.ExitStack() as closed:
             schema = self.schema(call, name)
             if schema is None:
                 if options.ignore_not_found:
@@ -96,28 +102,69 @@ class SparkCatalog(DynamicCatalog):
                 raise NotFoundError("schema", name, self.engine.warehouse.listing().schemas)
             if schema.name == DEFAULT_SCHEMA:
                 raise UnsupportedOperationError("schema", DEFAULT_SCHEMA, "DROP")
-            count = len(self.engine.warehouse.listing().schemas[schema.name])
-            if count and not options.cascade:
-                raise SchemaNotEmptyError(schema.name, count)
+            entries = self.engine.warehouse.listing().schemas[schema.name]
+            if entries and not options.cascade:
+                raise SchemaNotEmptyError(schema.name, len(entries))
+            for entry in entries.values():
+                closed.enter_context(self.table(entry).gate.alone(call))
             for folder in self.engine.warehouse.schema_folders(schema.name):
                 remove_folder(self.local_folder(folder), self.engine.trash)
-        return count
+            for entry in entries.values():
+                self.forget(entry.root)
+        return len(entries)
 
     def table(self, entry: TableEntry) -> DeltaTable:
         """Return the table of an entry; the same object at every call."""
-        with self.lock:
-            return self._tables.setdefault(entry.root, DeltaTable(entry, self.engine))
+        with self._lock:
+            known = self._tables.get(entry.root)
+            if known is None:
+                known = self._tables[entry.root] = DeltaTable(entry, self.engine, self.rename)
+            return known
 
     def forget(self, root: str) -> None:
         """Let go of a table that was dropped: another may come to its place."""
-        with self.lock:
+        with self._lock:
             self._tables.pop(root, None)
-            self.engine.forget(root)
+        self.engine.forget(root)
+
+    def rename(self, call: Call, table: DeltaTable, name: str) -> None:
+        """Give a table another name, under which it is there at once; the old one is free then."""
+        if not name:
+            raise InvalidRequestError("a table needs a name")
+        with self.ddl.alone(call), table.gate.alone(call):
+            entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
+            if table.name not in entries:
+                raise NotFoundError("table", str(table), entries)
+            taken = _same(name, entries)
+            if taken not in {None, table.name}:
+                raise AlreadyExistsError("table", f"{table.schema}.{name}")
+            self.move(call, table, name)
+
+    def move(self, call: Call, table: DeltaTable, name: str) -> None:
+        """Move the folder of a table; the caller has made sure that nobody writes."""
+        old, new = table.root, self.engine.warehouse.table_folder(table.schema, name)
+        if new == old:
+            return
+        folders = self.local_folder(old), self.local_folder(new)
+        # Spark may know the new folder from a table that was there before.
+        self.engine.jobs.run(call, str(table), functools.partial(log_changes.forget, new))
+        try:
+            move_folder(*folders)
+        except FileExistsError as error:
+            raise AlreadyExistsError("table", f"{table.schema}.{name}") from error
+        self.engine.forget(new)
+        table.moved(name, new)
+        with self._lock:
+            self._tables.pop(old, None)
+            self._tables[new] = table
+        self.engine.forget(old)
 
     def local_folder(self, location: str) -> Path:
         """Return a folder that can be made and removed by this process."""
         if "://" in location:
-            raise UnsupportedOperationError("warehouse", self.engine.warehouse.root, "DDL from here")
+            raise UnsupportedOperationError(
+                "warehouse", self.engine.warehouse.root, "this: it is no local folder"
+            )
         return Path(location)
 
 
@@ -173,9 +220,12 @@ class SparkSchema(DynamicSchema):
         if not name:
             raise InvalidRequestError("a table needs a name")
         path = f"{self._name}.{name}"
-        spark_schema = table_schema(path, arrow_schema, options)
-        engine = self._catalog.engine
-        with self._catalog.lock:
+        check_new_columns(arrow_schema)
+        columns, constraints = declared(call, arrow_schema, options)
+        catalog, engine = self._catalog, self._catalog.engine
+        with catalog.ddl.alone(call):
+            if catalog.schema(call, self._name) is None:
+                raise NotFoundError("schema", self._name, engine.warehouse.listing().schemas)
             existing = self.table(call, name)
             if existing is not None:
                 match options.on_conflict:
@@ -184,23 +234,30 @@ class SparkSchema(DynamicSchema):
                     case OnConflict.ERROR:
                         raise AlreadyExistsError("table", path)
             root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
-            replace = existing is not None
-            create = functools.partial(create_delta, root, spark_schema, options.comment, replace)
-            engine.jobs.run(call, path, create)
-            made = self.table(call, name)
-        if made is None:
+            made = new_table(root, columns, constraints, options.comment)
+            if existing is None:
+                engine.jobs.run(call, path, functools.partial(create_delta, made))
+            else:
+                with existing.gate.alone(call):
+                    engine.jobs.run(call, path, functools.partial(replace_delta, made))
+                    if existing.name != name and "://" not in root:
+                        catalog.move(call, existing, name)
+            found = self.table(call, name)
+        if found is None:
             raise NotFoundError("table", path)
-        return made
+        return found
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table and its files."""
-        with self._catalog.lock:
+        with self._catalog.ddl.alone(call):
             table = self.table(call, name)
             if table is None:
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
-            remove_folder(self._catalog.local_folder(table.root), self._catalog.engine.trash)
+            folder = self._catalog.local_folder(table.root)
+            with table.gate.alone(call):
+                remove_folder(folder, self._catalog.engine.trash)
             self._catalog.forget(table.root)
 
     def _entries(self) -> Mapping[str, TableEntry]:

@@ -1,11 +1,13 @@
-"""Make and remove the folders of tables and schemas."""
+"""Make, move and remove the folders of tables and schemas."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from sparkport.catalog.ddl import CreateTableOptions, check_new_columns
-from sparkport.errors import InvalidRequestError, UnsupportedOperationError
+from sparkport.catalog.tables import TableConstraints
+from sparkport.spark import log_changes
 from sparkport.spark.columns import rowid_spark_field
+from sparkport.spark.constraints import packed
+from sparkport.spark.folders import MORE
+from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
 
 _PROPERTIES = {
@@ -26,38 +31,69 @@ _PROPERTIES = {
 }
 
 
-def table_schema(table: str, arrow_schema: pa.Schema, options: CreateTableOptions) -> dict[str, Any]:
-    """Return the Spark schema of a new table. Raises InvalidRequestError."""
-    check_new_columns(arrow_schema)
-    keys = (options.primary_key, options.unique_keys, options.unique_constraints)
-    if any(keys) or options.check_constraints or options.table_constraints:
-        raise UnsupportedOperationError("table", table, "constraints other than NOT NULL")
-    fields = [spark_field(field) for field in arrow_schema]
-    for index in options.not_null_constraints:
-        if not 0 <= index < len(fields):
-            raise InvalidRequestError(f"a NOT NULL constraint names column {index} of {len(fields)}")
-        fields[index]["nullable"] = False
-    return {"type": "struct", "fields": [*fields, rowid_spark_field(arrow_schema)]}
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to be made: an empty one."""
+
+    root: str
+    spark_schema: Mapping[str, Any]
+    comment: str
+    constraints: TableConstraints
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of the table."""
+        return _PROPERTIES | packed(self.constraints)
 
 
-def create_delta(
-    root: str, spark_schema: Mapping[str, Any], comment: str, replace: bool, session: SparkSession
-) -> None:
-    """Make an empty Delta table, in one commit."""
-    if hasattr(session, "_jsparkSession"):
-        java = session._jsparkSession  # noqa: SLF001
-        tables = session._jvm.io.delta.tables.DeltaTable  # type: ignore[union-attr]  # noqa: SLF001
-        builder = tables.createOrReplace(java) if replace else tables.create(java)
-        builder = builder.location(root).addColumns(java.parseDataType(json.dumps(spark_schema)))
-        if comment:
-            builder = builder.comment(comment)
-        for key, value in _PROPERTIES.items():
-            builder = builder.property(key, value)
-        builder.execute()
+def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
+    """Return a table with these columns, and one for the row ids. Raises what `spark_field` does."""
+    fields = [*map(spark_field, arrow_schema), rowid_spark_field(arrow_schema)]
+    return NewTable(root, {"type": "struct", "fields": fields}, comment, constraints)
+
+
+def create_delta(table: NewTable, session: SparkSession) -> None:
+    """Make a Delta table in one commit."""
+    if not log_changes.has_transactions(session):
+        _save(table, session, replaces=False)
         return
-    writer = session.createDataFrame([], StructType.fromJson(dict(spark_schema))).write.format("delta")
-    mode = "overwrite" if replace else "errorifexists"
-    writer.mode(mode).option("overwriteSchema", replace).options(**_PROPERTIES).save(root)
+    log_changes.forget(table.root, session)
+    java = session._jsparkSession  # noqa: SLF001
+    builder = session._jvm.io.delta.tables.DeltaTable.create(java)  # type: ignore[union-attr]  # noqa: SLF001
+    builder = builder.location(table.root).addColumns(java.parseDataType(json.dumps(table.spark_schema)))
+    if table.comment:
+        builder = builder.comment(table.comment)
+    for key, value in table.properties.items():
+        builder = builder.property(key, value)
+    builder.execute()
+
+
+def replace_delta(table: NewTable, session: SparkSession) -> None:
+    """Put a table in the place of another in one commit; older versions stay."""
+    if log_changes.has_transactions(session):
+        log_changes.replace(table.root, table.spark_schema, table.comment, table.properties, session)
+    else:
+        _save(table, session, replaces=True)
+
+
+def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
+    """Make or replace a table through Spark Connect, where its comment and constraints come second."""
+    writer = session.createDataFrame([], StructType.fromJson(dict(table.spark_schema))).write.format("delta")
+    mode = "overwrite" if replaces else "error"
+    writer.mode(mode).option("overwriteSchema", replaces).options(**_PROPERTIES).save(table.root)
+    notes = packed(table.constraints) | ({"comment": table.comment} if table.comment else {})
+    if notes:
+        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in notes.items())
+        session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()
+
+
+def move_folder(folder: Path, target: Path) -> None:
+    """Give a folder another name, at once. Raises FileExistsError if it is taken."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not target.samefile(folder):
+        raise FileExistsError(target)
+    folder.rename(target)
+    _prune(folder.parent)
 
 
 def remove_folder(folder: Path, trash: Path) -> None:
@@ -65,4 +101,13 @@ def remove_folder(folder: Path, trash: Path) -> None:
     trash.mkdir(parents=True, exist_ok=True)
     target = trash / uuid.uuid4().hex
     folder.rename(target)
+    _prune(folder.parent)
     shutil.rmtree(target, ignore_errors=True)
+
+
+def _prune(folder: Path) -> None:
+    """Remove the folders of a long name that hold nothing any more."""
+    with contextlib.suppress(OSError):
+        while folder.name.startswith(MORE):
+            folder.rmdir()
+            folder = folder.parent

@@ -101,6 +101,11 @@ _VACUUMED = (
     r"|FileNotFoundException|FileNotFoundError"
 )
 _FORBIDDEN = r"AccessControlException|AccessDeniedException|Permission denied"
+_DAMAGED = (
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ParquetDecodingException|ParquetCorruptedException"
+    r"|is not a Parquet file|pyarrow\.lib\.Arrow(Invalid|TypeError|NotImplementedError)|\bOSError: "
+    r"|DELTA_DELETION_VECTOR|DeletionVector\w*\.scala"
+)
 _SILENT = r"Connection refused|failed to connect to all addresses|StatusCode\.UNAVAILABLE"
 
 _CHECK = (
@@ -109,6 +114,12 @@ _CHECK = (
 _NOT_NULL = (
     r"DELTA_NOT_NULL_CONSTRAINT_VIOLATED|DELTA_MISSING_NOT_NULL_COLUMN_VALUE|NOT_NULL_ASSERT_VIOLATION"
 )
+
+
+def _damaged(table: str) -> PreconditionError:
+    named = f" of table '{table}'" if table else ""
+    return PreconditionError(f"a data file{named} cannot be read: it is damaged, or not what the log says")
+
 
 # Words in the text of an error or of its causes: the first that matches decides.
 _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
@@ -121,6 +132,7 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     # Before the next: Java calls a file that it may not open not found.
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
     (_VACUUMED, VacuumedError),
+    (_DAMAGED, _damaged),
     (_SILENT, lambda _: UnavailableError("Spark does not answer now; try again")),
 )
 
@@ -165,7 +177,7 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
         (maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None
     )
     if ours is None and decision is Decision.REQUEST:
-        return InvalidRequestError(readable(text))
+        return InvalidRequestError(readable(next(_texts(error))))
     return ours
 
 
@@ -205,9 +217,9 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
             return make(kind, _named(parameters, names, table))
     match state[:2]:
         case "22" | "42" | "P0":
-            return InvalidRequestError(readable(_text(error)))
+            return InvalidRequestError(readable(next(_texts(error))))
         case "0A":
-            return PreconditionError(readable(_text(error)))
+            return PreconditionError(readable(next(_texts(error))))
         case _:
             return None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,30 +18,40 @@ from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.errors import (
     ConflictError,
-    ConstraintViolationError,
     InvalidRequestError,
+    NotFoundError,
     RowNotFoundError,
     SchemaMismatchError,
     UnsupportedOperationError,
 )
+from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark import merges
+from sparkport.spark.checks import Readable, RowChecks
 from sparkport.spark.columns import TableColumn, table_columns
 from sparkport.spark.commits import TableCommits
+from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
+from sparkport.spark.evolution import bare
+from sparkport.spark.gates import Gate
 from sparkport.spark.staging import Stage
-from sparkport.spark.types import encode
+from sparkport.spark.types import decode, encode
 
 Ids = npt.NDArray[np.int64]
 _NO_IDS: Ids = np.empty(0, np.int64)
 
 
-class Target(Protocol):
+class Target(Readable, Protocol):
     """What a statement needs of its table."""
 
     @property
     def root(self) -> str:
         """The table's folder."""
+        raise NotImplementedError
+
+    @property
+    def gate(self) -> Gate:
+        """Where ALTER waits for statements that commit, and they for it."""
         raise NotImplementedError
 
     def newest_metadata(self) -> Metadata:
@@ -70,7 +81,9 @@ class SparkStatement(Statement):
         self._returning = returning
         self._commits: TableCommits = engine.commits(target.root, self._name)
         self._row_ids = engine.row_ids(target.root)
+        self._root = target.root
         self._metadata = target.newest_metadata()
+        self._constraints = own_constraints(self._metadata)
         self._columns = table_columns(self._metadata)
         self._shown = pa.schema([column.exact for column in self._columns])
         self._plain = without_rowid(self._shown)
@@ -88,7 +101,9 @@ class SparkStatement(Statement):
         self._over = True
         try:
             self._stage.close()
-            changed = self._applied()
+            with self._target.gate.shared(self._call):
+                self._check_same_table()
+                changed = self._applied()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
@@ -113,14 +128,16 @@ class SparkStatement(Statement):
             raise InvalidRequestError("the statement is over")
         self._call.check()
 
-    def _check_same_columns(self) -> None:
-        if self._target.newest_metadata().schema != self._metadata.schema:
-            raise ConflictError(self._name, "its columns were altered meanwhile")
+    def _check_same_table(self) -> None:
+        """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
+        newest = self._target.newest_metadata()
+        if self._target.root != self._root or newest.table_id != self._metadata.table_id:
+            raise NotFoundError("table", self._name)
 
-    def _check_not_null(self, rows: pa.RecordBatch) -> None:
-        for column, field in zip(rows.columns, rows.schema, strict=True):
-            if not field.nullable and column.null_count:
-                raise ConstraintViolationError("NOT NULL", self._name, column=field.name)
+    def _check_same_columns(self) -> None:
+        newest = self._target.newest_metadata()
+        if newest.schema != self._metadata.schema or own_constraints(newest) != self._constraints:
+            raise ConflictError(self._name, "its columns were altered meanwhile")
 
     def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
         stored = [encode(array, column.exact) for array, column in zip(arrays, columns, strict=True)]
@@ -130,9 +147,14 @@ class SparkStatement(Statement):
 class InsertStatement(SparkStatement):
     """Appends rows under fresh ids."""
 
+    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
+        super().__init__(call, engine, target, returning=returning)
+        self._checks = RowChecks(call, target, self._constraints)
+
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._plain)
-        self._check_not_null(rows)
+        check_not_null(self._target.name, rows, self._plain)
+        self._checks.add(rows)
         arrays = list(rows.columns)
         if len(self._shown) > len(self._plain):
             arrays.append(pa.array(self._row_ids.take(rows.num_rows)))
@@ -141,11 +163,15 @@ class InsertStatement(SparkStatement):
         return batch_of(arrays, self._shown, rows.num_rows) if self._returning else None
 
     def _applied(self) -> int:
-        if self._stage.rows:
+        if not self._stage.rows:
+            return 0
+        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+        plain = [bare(fields[column.logical]) for column in self._columns]
+        # Keys are compared with those of the newest version, so that no other may come before the commit.
+        with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
             self._check_same_columns()
-            fields = {field["name"]: field for field in self._metadata.schema["fields"]}
-            bare = [_bare(fields[column.logical]) for column in self._columns]
-            self._commits.append(self._call, self._stage, bare)
+            self._checks.check_keys()
+            self._commits.append(self._call, self._stage, plain)
         return self._stage.rows
 
 
@@ -165,7 +191,9 @@ class _ByIdStatement(SparkStatement):
 
     def _old_rows(self, ids: Ids) -> pa.Table:
         """Return the rows as the statement sees them, in the order of the ids that are there."""
-        found = self._target.rows_by_id(self._call, ids, newest=False)
+        return self._ordered(self._target.rows_by_id(self._call, ids, newest=False), ids)
+
+    def _ordered(self, found: pa.Table, ids: Ids) -> pa.Table:
         known = found.column(self._rowid).to_numpy()
         order = np.argsort(known)
         at = np.searchsorted(known, ids, sorter=order)
@@ -198,6 +226,8 @@ class UpdateStatement(_ByIdStatement):
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
             raise InvalidRequestError("an UPDATE sets a column twice")
+        names = [column.exact.name for column in self._set]
+        self._checks = RowChecks(call, target, constraints_of(self._constraints, names))
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._set) + 1:
@@ -207,7 +237,7 @@ class UpdateStatement(_ByIdStatement):
         ids = row_ids(batch.column(batch.num_columns - 1))
         arrays = [conform_column(batch.column(i), column.exact) for i, column in enumerate(self._set)]
         changes = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.exact for column in self._set]))
-        self._check_not_null(changes)
+        check_not_null(self._target.name, changes, changes.schema)
         self._ids.append(ids)
         if len(ids):
             self._store([*self._set, self._id_column], [*arrays, pa.array(ids)])
@@ -234,6 +264,8 @@ class UpdateStatement(_ByIdStatement):
             if len(missing):
                 raise RowNotFoundError(int(missing[0]))
             self._check_untouched(distinct)
+            if self._checks.has_any:
+                self._check_new_rows(distinct)
             names = [column.logical for column in self._set]
             folder = str(self._stage.folder)
             work = functools.partial(
@@ -241,6 +273,18 @@ class UpdateStatement(_ByIdStatement):
             )
             self._commits.change(self._call, work)
         return len(distinct)
+
+    def _check_new_rows(self, distinct: Ids) -> None:
+        """Check the rows as they will be: those of the newest version with the new values."""
+        for staged in self._stage.batches():
+            ids = staged.column(self._id_column.logical).to_numpy()
+            rows = self._ordered(self._target.rows_by_id(self._call, ids, newest=True), ids)
+            for column in self._set:
+                index = rows.schema.get_field_index(column.exact.name)
+                values = decode(staged.column(column.logical), column.exact)
+                rows = rows.set_column(index, column.exact, values)
+            self._checks.add(_one_batch(rows.select(self._plain.names)))
+        self._checks.check_keys(distinct)
 
     def _keep_last(self, ids: Ids) -> None:
         """Let the last value for a row win, as it would one batch at a time."""
@@ -288,8 +332,3 @@ class DeleteStatement(_ByIdStatement):
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
-
-
-def _bare(field: dict[str, Any]) -> dict[str, Any]:
-    """Return a field without metadata, by which Spark would look for physical names in the staged file."""
-    return {"name": field["name"], "type": field["type"], "nullable": True, "metadata": {}}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 import structlog
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.predicates import (
@@ -26,36 +29,46 @@ from sparkport.catalog.predicates import (
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
-from sparkport.errors import NotFoundError, SparkportError
+from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
 from sparkport.spark import direct, sql_lane
+from sparkport.spark.alter import alter
 from sparkport.spark.arrow_lane import matching_files
 from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.readable import unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
 from sparkport.spark.foreseen import foreseen
+from sparkport.spark.gates import Gate
 from sparkport.spark.lanes import Lane
 from sparkport.spark.queries import delta_query
 from sparkport.spark.statements import DeleteStatement, Ids, InsertStatement, UpdateStatement
 from sparkport.spark.types import decode, decode_batches, pushable
-from sparkport.spark.units import endpoint_count, files_of
+from sparkport.spark.units import all_or_none, endpoint_count, files_of
 from sparkport.spark.warehouse import TableEntry
 
 _log = structlog.get_logger("sparkport.spark")
 
-_CHECK = "delta.constraints."
+_SNAPSHOT_VERSION = re.compile("[0-9]{1,20}")
 _MOST_LISTED = 2048
 
 
-class DeltaTable:
+class DeltaTable(DynamicTable):
     """A table of the warehouse.
 
     Nothing of it is kept but what its log has said: others may write to it at any time.
     """
 
-    def __init__(self, entry: TableEntry, engine: Engine) -> None:
+    def __init__(
+        self,
+        entry: TableEntry,
+        engine: Engine,
+        rename: Callable[[Call, DeltaTable, str], None] | None = None,
+    ) -> None:
+        self._rename = rename
+        self.gate = Gate()  # who commits rows is inside together with others, who alters alone
         self._entry = entry
         self._engine = engine
         self._log = engine.log(entry.root)
@@ -65,6 +78,11 @@ class DeltaTable:
     def name(self) -> str:
         """The table's name."""
         return self._entry.name
+
+    @property
+    def schema(self) -> str:
+        """The name of the table's schema."""
+        return self._entry.schema
 
     @property
     def root(self) -> str:
@@ -83,15 +101,14 @@ class DeltaTable:
 
     @property
     def constraints(self) -> TableConstraints:
-        """The constraints of the newest version, as Spark words them."""
-        properties = self._log.heading().metadata.configuration
-        return TableConstraints(tuple(text for key, text in properties.items() if key.startswith(_CHECK)))
+        """The constraints of the newest version: ours, and Delta's own as Spark words them."""
+        return shown_constraints(self._log.heading().metadata)
 
     def is_readable(self, call: Call) -> bool:
         """Tell whether the log says what the table is; a damaged one is noted in the server's log."""
         call.check()
         try:
-            self._log.heading()
+            self._arrow_schema(self._log.heading().metadata)
         except SparkportError as error:
             _log.warning("table left out of the listing", table=str(self), reason=str(error))
             return False
@@ -118,7 +135,7 @@ class DeltaTable:
         columns = self._columns_of(found.metadata)
         full = self._arrow_schema(found.metadata)
         names = full.names if options.columns is None else options.columns
-        wanted = [columns[find_column(full, name)] for name in names]
+        wanted = [columns[index] for index in dict.fromkeys(find_column(full, name) for name in names)]
         projected = pa.schema([column.exact for column in wanted])
         batches = itertools.chain.from_iterable(
             decode_batches(batch, projected) for batch in self._stored(call, found, columns, wanted, options)
@@ -152,6 +169,22 @@ class DeltaTable:
             ends = decode(pa.array([known.minimum, known.maximum], wanted.stored.type), wanted.exact)
             low, high = ends[0], ends[1]
         return ColumnStatistics(low, high, known.has_null, known.has_not_null, distinct_count=0)
+
+    def alter(self, call: Call, change: TableChange) -> None:
+        """Apply one change as one version."""
+        if isinstance(change, RenameTable):
+            if self._rename is None:
+                raise UnsupportedOperationError("table", str(self), "RENAME")
+            self._rename(call, self, change.new_name)
+            return
+        with self.gate.alone(call):
+            alter(call, self._engine, self, change)
+            self.wrote(call)
+
+    def moved(self, name: str, root: str) -> None:
+        """Note that the table has another name and folder now."""
+        self._entry = replace(self._entry, name=name, root=root)
+        self._log = self._engine.log(root)
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
@@ -219,14 +252,18 @@ class DeltaTable:
         options: ScanOptions,
     ) -> Iterator[pa.RecordBatch]:
         reason = self._sql_reason(found)
+        part = files_of if reason is None else all_or_none
+        files = part(found.files, options.slice)
         if options.filter is None:
-            known = foreseen(files_of(found.files, None if reason else options.slice), wanted)
+            known = foreseen(files, wanted)
             if known is not None:
                 return known
         if reason is None:
             return self._engine.arrow_lane.scan(
                 call, str(self), self._entry.root, found, columns, wanted, options
             )
+        if not files:
+            return iter(())
         _log.debug("scan by Spark SQL", table=str(self), reason=reason)
         query = functools.partial(
             delta_query, self._entry.root, found.version, columns, wanted, options.filter
@@ -254,7 +291,7 @@ class DeltaTable:
                 return self._log.snapshot(self._log.version_at(int(moment.timestamp() * 1000)))
             case TimeUnit.SNAPSHOT:
                 owner, _, version = time_point.value.rpartition(":")
-                if version.isdigit():
+                if _SNAPSHOT_VERSION.fullmatch(version):
                     found = self._log.snapshot(int(version))
                     if found.metadata.table_id == owner:
                         return found

@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 _FIELD_ID = b"PARQUET:field_id"
+_LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
     filesystem, path = _located(piece.uri)
     fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
     metadata = fragment.metadata
+    _check_calendar(metadata, plan)
     groups = _row_groups(metadata, piece)
     if plan.filter is not None:
         groups &= _possible(fragment, plan, piece)
@@ -117,6 +119,16 @@ def _located(uri: str) -> tuple[pafs.FileSystem, str]:
         found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
         return found
     return pafs.LocalFileSystem(use_mmap=True), uri
+
+
+def _check_calendar(metadata: pq.FileMetaData, plan: ReadPlan) -> None:
+    """Refuse dates in the hybrid calendar of early Spark: Arrow would read those before 1582 wrong."""
+    said = metadata.metadata or {}
+    kinds = [column.wanted.type for column in (*plan.columns, *plan.filter_columns)]
+    if any(key in said for key in _LEGACY_CALENDAR) and any(map(pa.types.is_temporal, kinds)):
+        raise ValueError(
+            "the file has dates in the calendar of early versions of Spark: read it with --lane sql"
+        )
 
 
 def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:

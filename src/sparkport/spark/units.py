@@ -6,15 +6,19 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from sparkport.catalog.scan import ScanSlice
 from sparkport.errors import NotFoundError
 from sparkport.spark.columns import TableColumn
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.deletion_vectors import keep_mask
+from sparkport.spark.delta.errors import PartitionValueError
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.tasks import Piece
 
 _MIB = 1 << 20
+_END = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,7 @@ def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile
     """Return the files of one endpoint: a run of the list, cut by size, the same at every call."""
     if part is None:
         return list(files)
-    if not 0 <= part.index < part.count:
-        raise NotFoundError("slice", str(part.index))
+    _check(part)
     total = sum(file.size for file in files) or 1
     found, before = [], 0
     for file in files:
@@ -66,6 +69,14 @@ def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile
             found.append(file)
         before += file.size
     return found
+
+
+def all_or_none(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:
+    """Return all files for the first endpoint and none for others: how a scan is cut that cannot be."""
+    if part is None:
+        return list(files)
+    _check(part)
+    return [] if part.index else list(files)
 
 
 def units(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) -> Iterator[Unit]:
@@ -86,16 +97,31 @@ def units(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) 
         yield Unit(tuple(parts))
 
 
+def _check(part: ScanSlice) -> None:
+    if not 0 <= part.index < part.count:
+        raise NotFoundError("slice", str(part.index))
+
+
 def piece(part: Part, root: str, columns: Sequence[TableColumn]) -> Piece:
     """Return what a task needs to know to read a part of a file."""
     file = part.file
     names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
-    constants = tuple((name, partition_scalar(file.partition_values.get(name), kind)) for name, kind in names)
+    constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
     kept = None
     if file.deletion_vector is not None:
         assert file.physical_rows is not None
         kept = keep_mask(file.deletion_vector, root, file.physical_rows)
-    return Piece(file.path, part.start, part.stop, constants, kept)
+    # The last range has no end: should the log be wrong about the size, no row is lost.
+    stop = part.stop if part.stop < file.size else _END
+    return Piece(file.path, part.start, stop, constants, kept)
+
+
+def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:
+    text = file.partition_values.get(name)
+    try:
+        return partition_scalar(text, kind)
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise PartitionValueError(root, name, text, kind) from error
 
 
 def _parts(files: Sequence[DataFile], sizes: Sizes, share: float) -> Iterator[Part]:

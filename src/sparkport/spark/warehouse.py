@@ -7,16 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, unquote
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.files import Storage, location_of, storage_of
 from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.folders import HIDDEN, MORE, folder_of, joined, name_of
 
 DEFAULT_SCHEMA = "default"
 _LOG = "_delta_log"
 _SUFFIX = ".db"
-_HIDDEN = (".", "_")
 # File systems note times in ticks: within one, a change may leave the time as it was.
 _TICK_NS = 100_000_000
 _REMOTE_SECONDS = 2.0
@@ -62,7 +61,7 @@ class Warehouse:
         """Return where the tables of a schema lie."""
         if name.lower() == DEFAULT_SCHEMA:
             return self.root
-        return f"{self.root}/{_encoded(name)}{_SUFFIX}"
+        return f"{self.root}/{folder_of(name)}{_SUFFIX}"
 
     def schema_folders(self, name: str) -> list[str]:
         """Return all folders whose tables are in a schema, with and without the suffix."""
@@ -71,7 +70,7 @@ class Warehouse:
 
     def table_folder(self, schema: str, name: str) -> str:
         """Return where a new table belongs."""
-        return f"{self.schema_folder(schema)}/{_encoded(name)}"
+        return f"{self.schema_folder(schema)}/{folder_of(name)}"
 
     def listing(self, *, fresh: bool = False) -> Listing:
         """Return the tables that are there; with `fresh`, those that are there now in any store."""
@@ -89,7 +88,7 @@ class Warehouse:
         for name, folder in self._visible(self.root):
             if self._add_table(found[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
                 continue
-            schema = unquote(name.removesuffix(_SUFFIX))
+            schema = name_of(name.removesuffix(_SUFFIX))
             tables: dict[str, TableEntry] = {}
             for inner, root in self._visible(folder):
                 self._add_table(tables, schema, inner, root)
@@ -98,16 +97,18 @@ class Warehouse:
                 found[schema] = found.get(schema, {}) | tables
         return found
 
-    def _visible(self, folder: str) -> Iterator[tuple[str, str]]:
+    def _visible(self, folder: str, before: str = "") -> Iterator[tuple[str, str]]:
         for name in self._folders.names(folder):
-            if not name.startswith(_HIDDEN):
-                yield name, f"{folder}/{name}"
+            if name.startswith(MORE):
+                yield from self._visible(f"{folder}/{name}", before + name.removeprefix(MORE))
+            elif not name.startswith(HIDDEN):
+                yield joined(before, name), f"{folder}/{name}"
 
     def _add_table(self, tables: dict[str, TableEntry], schema: str, folder: str, root: str) -> bool:
         version = self._folders.newest_version(root)
         if version is None:
             return False
-        name = unquote(folder)
+        name = name_of(folder)
         tables[name] = TableEntry(schema, name, root, version)
         return True
 
@@ -183,9 +184,3 @@ def _newest(names: list[str]) -> int | None:
         return newest_version("", names)
     except NotFoundError:
         return None  # a folder where a table is only just being made
-
-
-def _encoded(name: str) -> str:
-    """Return a name as that of a folder; what other programs might take apart is percent-encoded."""
-    text = quote(name, safe="")
-    return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(_HIDDEN) else text

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkport.spark.delta.files import resolve
+from sparkport.spark.delta.shape import check_struct
 
 # Writers put the count first; parsing all statistics of a file for one number is a hundred times slower.
 _COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')
@@ -99,14 +100,11 @@ def decode_protocol(raw: Mapping[str, Any]) -> Protocol:
 
 def decode_metadata(raw: Mapping[str, Any]) -> Metadata:
     """Return the metadata that an action or a row of a checkpoint says."""
-    schema = json.loads(raw["schemaString"])
-    if not isinstance(schema, dict):
-        raise TypeError("schemaString is not a struct")
     return Metadata(
         table_id=str(raw["id"]),
         name=raw.get("name"),
         description=raw.get("description"),
-        schema=schema,
+        schema=check_struct(json.loads(raw["schemaString"])),
         partition_columns=tuple(raw.get("partitionColumns") or ()),
         configuration=dict(raw.get("configuration") or {}),
         created_ms=raw.get("createdTime"),

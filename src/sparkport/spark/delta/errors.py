@@ -1,7 +1,8 @@
 """What can be wrong with the log of a Delta table.
 
 PreconditionError
-└── CorruptLogError          files of the log are missing or unreadable
+├── CorruptLogError          files of the log are missing or unreadable
+└── PartitionValueError      a text in the log is no value of its column
 NotFoundError
 └── VersionNotFoundError     a version that is not there, not yet or no longer
 """
@@ -27,6 +28,17 @@ class CorruptLogError(PreconditionError):
         super().__init__(f"the log of Delta table '{table}' is damaged at version {version}: {detail}")
         self.table = table
         self.version = version
+
+
+class PartitionValueError(PreconditionError):
+    """The log gives a partition column a text that is no value of its type, or one beyond the year 9999."""
+
+    def __init__(self, root: str, column: str, text: str | None, kind: pa.DataType) -> None:
+        table = table_label(root)
+        super().__init__(
+            f"the log of Delta table '{table}' has the value {text!r} in partition column '{column}',"
+            f" which cannot be read as {kind}"
+        )
 
 
 class VersionNotFoundError(NotFoundError):

@@ -81,7 +81,8 @@ class DeltaLog:
         else:
             found = _search_file_times(times, first, min(start - 1, listing.newest), timestamp_ms)
         if found is None:
-            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+            earliest = -62_135_596_800_000  # the year 1, before which Python has no time
+            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=max(timestamp_ms, earliest))
             raise NotFoundError("version at timestamp", moment.isoformat(sep=" ", timespec="milliseconds"))
         return found
 

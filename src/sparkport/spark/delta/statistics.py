@@ -65,8 +65,13 @@ _UNKNOWN = Bounds(None, None, None)
 
 
 def file_statistics(file: DataFile) -> FileStatistics:
-    """Return the statistics of a file."""
-    return FileStatistics() if file.statistics is None else _parse(file.statistics)
+    """Return the statistics of a file; such as cannot be understood are none."""
+    if file.statistics is None:
+        return FileStatistics()
+    try:
+        return _parse(file.statistics)
+    except (ValueError, AttributeError):
+        return FileStatistics()
 
 
 def bounds(file: DataFile, column: StoredColumn) -> Bounds:

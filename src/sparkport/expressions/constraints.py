@@ -1,28 +1,31 @@
-"""Constraints of a table: checking rows, and reading what CREATE TABLE declares."""
+"""Constraints of a table: reading what is declared, checking rows, following the columns."""
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkport import expressions
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import plain_column
 from sparkport.catalog.ddl import CreateTableOptions
+from sparkport.catalog.keys import example
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import ConstraintViolationError, InvalidRequestError, NotFoundError
-from sparkport.memory.versions import TableState
+from sparkport.expressions.evaluation import (
+    evaluate,
+    parse_constraint,
+    referenced_columns,
+    rename_column,
+)
 
-_EXAMPLE_LENGTH = 60
 
-
-def declared(call: Call, arrow_schema: pa.Schema, options: CreateTableOptions) -> TableState:
-    """Return the empty table that CREATE TABLE describes.
+def declared(
+    call: Call, arrow_schema: pa.Schema, options: CreateTableOptions
+) -> tuple[pa.Schema, TableConstraints]:
+    """Return the columns and constraints that CREATE TABLE describes.
 
     Raises InvalidRequestError for an index out of range, an unknown key column or
     a CHECK expression that cannot be evaluated.
@@ -34,7 +37,7 @@ def declared(call: Call, arrow_schema: pa.Schema, options: CreateTableOptions) -
     unique: list[tuple[str, ...]] = [*options.unique_keys]
     unique += [(arrow_schema.names[_checked_index(arrow_schema, i)],) for i in options.unique_constraints]
     for text in options.table_constraints:
-        parsed = expressions.parse_constraint(text, arrow_schema)
+        parsed = parse_constraint(text, arrow_schema)
         match parsed.kind:
             case "CHECK":
                 checks.append(parsed.expression)
@@ -50,7 +53,7 @@ def declared(call: Call, arrow_schema: pa.Schema, options: CreateTableOptions) -
     for name in key:
         arrow_schema = with_nullable(arrow_schema, find_column(arrow_schema, name), nullable=False)
     keys = dict.fromkeys(_column_names(arrow_schema, names) for names in unique)
-    return TableState(arrow_schema, TableConstraints(tuple(checks), key, tuple(keys)))
+    return arrow_schema, TableConstraints(tuple(checks), key, tuple(keys))
 
 
 def with_nullable(arrow_schema: pa.Schema, index: int, *, nullable: bool) -> pa.Schema:
@@ -60,11 +63,11 @@ def with_nullable(arrow_schema: pa.Schema, index: int, *, nullable: bool) -> pa.
 
 def validate_check(call: Call, expression: str, arrow_schema: pa.Schema) -> None:
     """Raise InvalidRequestError unless the CHECK expression can be evaluated."""
-    names = expressions.referenced_columns(expression)
+    names = referenced_columns(expression)
     unknown = names - {name.lower() for name in arrow_schema.names}
     if unknown:
         raise InvalidRequestError(f"CHECK ({expression}) refers to unknown column '{min(unknown)}'")
-    _as_bool(expressions.evaluate(call, expression, pa.Table.from_batches([], arrow_schema)))
+    _as_bool(evaluate(call, expression, pa.Table.from_batches([], arrow_schema)))
 
 
 def check_not_null(table: str, rows: pa.Table | pa.RecordBatch, arrow_schema: pa.Schema) -> None:
@@ -74,46 +77,39 @@ def check_not_null(table: str, rows: pa.Table | pa.RecordBatch, arrow_schema: pa
             raise ConstraintViolationError("NOT NULL", table, column=field.name)
 
 
-def check_expressions(call: Call, table: str, rows: pa.Table, constraints: TableConstraints) -> None:
+def check_expressions(call: Call, table: str, rows: pa.Table, checks: Iterable[str]) -> None:
     """Raise ConstraintViolationError for a row for which a CHECK is false."""
-    for expression in constraints.checks:
-        verdicts = _as_bool(expressions.evaluate(call, expression, rows))
+    for expression in checks:
+        verdicts = _as_bool(evaluate(call, expression, rows))
         failing = pc.index(pc.fill_null(verdicts, fill_value=True), value=False).as_py()
         if failing >= 0:
-            raise ConstraintViolationError(
-                f"CHECK ({expression})", table, example=_example(rows.slice(failing, 1), rows.column_names)
-            )
-
-
-def check_keys(table: str, state: TableState) -> None:
-    """Raise ConstraintViolationError if a PRIMARY KEY or UNIQUE key occurs twice."""
-    constraints = state.constraints
-    keys = [("UNIQUE", key) for key in constraints.unique_keys]
-    if constraints.primary_key:
-        keys.append(("PRIMARY KEY", constraints.primary_key))
-    for kind, names in keys:
-        stored = state.rows.table(state.arrow_schema)
-        rows = pa.table([plain_column(stored[name]) for name in names], list(names)).drop_null()
-        duplicate = _first_duplicate(rows)
-        if duplicate is not None:
-            raise ConstraintViolationError(
-                kind, table, column=", ".join(names), example=_example(duplicate, names)
-            )
+            shown = example(rows.slice(failing, 1), rows.column_names)
+            raise ConstraintViolationError(f"CHECK ({expression})", table, example=shown)
 
 
 def constraints_on(constraints: TableConstraints, column: str) -> list[str]:
     """Return the names of the constraints in which a column takes part."""
-    found = [f"CHECK ({text})" for text in constraints.checks if _reads(text, column)]
+    found = [f"CHECK ({text})" for text in constraints.checks if reads(text, column)]
     found += [f"UNIQUE ({', '.join(key)})" for key in constraints.unique_keys if _among(column, key)]
     if _among(column, constraints.primary_key):
         found.append("PRIMARY KEY")
     return found
 
 
+def constraints_of(constraints: TableConstraints, columns: Iterable[str]) -> TableConstraints:
+    """Return the constraints that new values of some columns could break."""
+    names = list(columns)
+    return TableConstraints(
+        tuple(text for text in constraints.checks if any(reads(text, name) for name in names)),
+        constraints.primary_key if any(_among(name, constraints.primary_key) for name in names) else (),
+        tuple(key for key in constraints.unique_keys if any(_among(name, key) for name in names)),
+    )
+
+
 def without_column(constraints: TableConstraints, column: str) -> TableConstraints:
     """Return the constraints in which a column takes no part."""
     return TableConstraints(
-        tuple(text for text in constraints.checks if not _reads(text, column)),
+        tuple(text for text in constraints.checks if not reads(text, column)),
         () if _among(column, constraints.primary_key) else constraints.primary_key,
         tuple(key for key in constraints.unique_keys if not _among(column, key)),
     )
@@ -128,12 +124,16 @@ def with_renamed_column(constraints: TableConstraints, old: str, new: str) -> Ta
     return replace(
         constraints,
         checks=tuple(
-            expressions.rename_column(text, old, new) if _reads(text, old) else text
-            for text in constraints.checks
+            rename_column(text, old, new) if reads(text, old) else text for text in constraints.checks
         ),
         primary_key=renamed(constraints.primary_key),
         unique_keys=tuple(renamed(key) for key in constraints.unique_keys),
     )
+
+
+def reads(expression: str, column: str) -> bool:
+    """Say whether an expression reads a column."""
+    return column.lower() in referenced_columns(expression)
 
 
 def _has_null(column: pa.Array | pa.ChunkedArray) -> bool:
@@ -141,10 +141,6 @@ def _has_null(column: pa.Array | pa.ChunkedArray) -> bool:
         # The null is in a child, where the array's own count does not look.
         return bool(pc.any(column.is_null()).as_py())
     return bool(column.null_count)
-
-
-def _reads(expression: str, column: str) -> bool:
-    return column.lower() in expressions.referenced_columns(expression)
 
 
 def _among(column: str, names: Iterable[str]) -> bool:
@@ -175,32 +171,3 @@ def _as_bool(verdicts: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([chunk.cast(pa.bool_()) for chunk in chunks], pa.bool_())
     except pa.ArrowException as error:
         raise InvalidRequestError("a CHECK expression must be true or false") from error
-
-
-def _first_duplicate(rows: pa.Table) -> pa.Table | None:
-    names = rows.column_names
-    try:
-        counts = rows.group_by(names).aggregate([([], "count_all")])
-    except pa.ArrowNotImplementedError:
-        # Nested keys cannot be grouped by Arrow.
-        seen = collections.Counter(repr(row) for row in rows.to_pylist())
-        repeated = [i for i, row in enumerate(rows.to_pylist()) if seen[repr(row)] > 1]
-        return rows.slice(repeated[0], 1) if repeated else None
-    twice = counts.filter(pc.greater(counts["count_all"], 1))
-    return twice.slice(0, 1).select(names) if len(twice) else None
-
-
-def _example(row: pa.Table, names: Iterable[str]) -> str:
-    text = ", ".join(f"{name}={_shown(row[name][0])}" for name in names)
-    return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 3] + "..."
-
-
-def _shown(value: pa.Scalar) -> str:
-    if not value.is_valid:
-        return "NULL"
-    try:
-        shown = value.as_py()
-        return repr(shown) if isinstance(shown, str | bytes) else str(shown)
-    except (ValueError, OverflowError):
-        # Python has neither nanoseconds nor DuckDB's infinite dates.
-        return str(value.cast(pa.string()).as_py())

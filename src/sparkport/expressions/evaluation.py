@@ -1,4 +1,4 @@
-"""SQL expressions that clients attach to tables: CHECK, DEFAULT and USING.
+"""Evaluating, and taking apart, the SQL expressions that clients attach to tables.
 
 They are written in DuckDB's SQL, so DuckDB evaluates them, in a sandbox: an
 in-memory database without files, network, extensions or settings to change.

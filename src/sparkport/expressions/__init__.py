@@ -1,0 +1,21 @@
+"""SQL that clients attach to tables: CHECK, DEFAULT and USING, and what follows from it for rows."""
+
+from sparkport.expressions.evaluation import (
+    Constraint,
+    evaluate,
+    evaluate_constant,
+    parse_constraint,
+    quote,
+    referenced_columns,
+    rename_column,
+)
+
+__all__ = [
+    "Constraint",
+    "evaluate",
+    "evaluate_constant",
+    "parse_constraint",
+    "quote",
+    "referenced_columns",
+    "rename_column",
+]

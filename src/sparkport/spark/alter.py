@@ -1,0 +1,301 @@
+"""ALTER TABLE on a Delta table: one change, one commit, rows rewritten only where their values change."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import (
+    ChangeColumnType,
+    RemoveColumn,
+    RemoveField,
+    RenameColumn,
+    RenameField,
+    TableChange,
+)
+from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
+from sparkport.errors import (
+    ConflictError,
+    ConstraintViolationError,
+    PreconditionError,
+    UnsupportedOperationError,
+)
+from sparkport.expressions import referenced_columns
+from sparkport.expressions.alterations import Alteration, TableShape, worked_out
+from sparkport.spark import connect_alter, log_changes
+from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.constraints import CONSTRAINTS_KEY, delta_checks, own_constraints, packed
+from sparkport.spark.delta.mapping import mapping_mode
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.engine import Engine
+from sparkport.spark.evolution import bare, evolved
+from sparkport.spark.log_changes import LogChange, MakeRows
+from sparkport.spark.staging import Stage
+from sparkport.spark.types import encode, spark_field, storage_type
+
+_MOST_TRIES = 5
+_PAUSE_SECONDS = 0.1
+_BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
+_GENERATED = "delta.generationExpression"
+
+
+class Alterable(Protocol):
+    """What a change needs of its table."""
+
+    @property
+    def name(self) -> str:
+        """The table's name, for messages."""
+        raise NotImplementedError
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        raise NotImplementedError
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Read a version."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A change worked out for one version of a table."""
+
+    found: DeltaSnapshot
+    columns: tuple[TableColumn, ...]
+    old: pa.Schema
+    alteration: Alteration
+    spark_schema: Mapping[str, Any]
+    stays: bool
+    pin: TimePoint
+
+    @property
+    def new(self) -> pa.Schema:
+        """The new columns, without the row id."""
+        return self.alteration.shape.arrow_schema
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether all rows are to be read and written again."""
+        return bool(self.found.files) and (self.alteration.recomputed or not self.stays)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all rows get the value of a new column."""
+        return bool(self.found.files) and self.alteration.filled is not None
+
+
+def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> None:
+    """Make one change in one commit, again when another writer was faster."""
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            _alter(call, engine, table, change)
+        except ConflictError:
+            call.wait_cancelled(_PAUSE_SECONDS)
+            call.check()
+        else:
+            return
+    _alter(call, engine, table, change)
+
+
+def _alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> None:
+    call.check()
+    plan = _planned(call, engine, table, change)
+    if plan is None:
+        return
+    _check_possible(call, engine, table, plan, change)
+    if engine.host.is_connect:
+        _check_rows(call, table, plan)
+        engine.jobs.run(call, str(table), connect_alter.work(table, plan.found, plan.alteration, change))
+        return
+    stage = Stage(engine.staging)
+    try:
+        rows = _new_rows(call, table, plan, stage)
+        work = functools.partial(log_changes.commit, _log_change(table, plan, change, rows))
+        engine.jobs.run(call, str(table), work)
+    finally:
+        stage.remove()
+
+
+def _planned(call: Call, engine: Engine, table: Alterable, change: TableChange) -> _Plan | None:
+    found = engine.log(table.root).snapshot()
+    columns = table_columns(found.metadata)
+    old = without_rowid(pa.schema([column.exact for column in columns]))
+    shape = TableShape(old, own_constraints(found.metadata))
+    alteration = worked_out(call, table.name, shape, change)
+    if alteration is None:
+        return None
+    spark_schema, stays = evolved(found.metadata.schema, old, alteration.shape.arrow_schema, change)
+    pin = TimePoint(TimeUnit.VERSION, str(found.version))
+    return _Plan(found, columns, old, alteration, spark_schema, stays, pin)
+
+
+def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRows | None) -> LogChange:
+    metadata = plan.found.metadata
+    kept = {key: text for key, text in metadata.configuration.items() if key != CONSTRAINTS_KEY}
+    partitions = metadata.partition_columns
+    if isinstance(change, RenameColumn):
+        names = dict(zip(plan.old.names, plan.new.names, strict=True))
+        partitions = tuple(names[name] for name in partitions)
+    return LogChange(
+        str(table),
+        table.root,
+        plan.found.version,
+        plan.spark_schema,
+        kept | packed(plan.alteration.shape.constraints),
+        partitions,
+        plan.alteration.reads_rows,
+        rows,
+    )
+
+
+def _check_possible(call: Call, engine: Engine, table: Alterable, plan: _Plan, change: TableChange) -> None:
+    """Refuse what would break the table for Spark, or what is Delta's to keep."""
+    metadata = plan.found.metadata
+    if not isinstance(change, (*_BY_NAME, ChangeColumnType)):
+        return
+    if isinstance(change, _BY_NAME) and mapping_mode(metadata) == "none":
+        raise PreconditionError(
+            f"table '{table.name}' finds columns by their names in files; set its property"
+            " delta.columnMapping.mode to 'name' to rename and drop columns"
+        )
+    path = _path(plan.old, change)
+    if isinstance(change, RemoveColumn | ChangeColumnType) and path[0] in metadata.partition_columns:
+        raise UnsupportedOperationError("column", path[0], "this: the table is partitioned by it")
+    if isinstance(change, RemoveColumn) and "clustering" in plan.found.protocol.writer_features:
+        raise UnsupportedOperationError("table", table.name, "DROP COLUMN while it is clustered")
+    if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
+        raise UnsupportedOperationError("table", table.name, "this while it has generated columns")
+    if delta_checks(metadata) and not engine.host.is_connect:
+        work = functools.partial(log_changes.dependent_checks, table.root, path)
+        for text in engine.jobs.run(call, str(table), work):
+            raise PreconditionError(
+                f"column '{path[0]}' is used by CHECK ({text}), which Delta keeps; drop that first"
+            )
+
+
+def _path(old: pa.Schema, change: TableChange) -> tuple[str, ...]:
+    match change:
+        case RemoveColumn(name) | RenameColumn(name) | ChangeColumnType(name):
+            path: tuple[str, ...] = (name,)
+        case RemoveField(path) | RenameField(path):
+            pass
+        case _:
+            raise TypeError("the change is of no one column")
+    spelled = next(known for known in old.names if known.lower() == path[0].lower())
+    return (spelled, *path[1:])
+
+
+def _new_rows(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> MakeRows | None:
+    """Stage what the new rows need, checked; None if the old rows stay."""
+    if plan.is_recomputed:
+        _stage_all(call, table, plan, stage)
+        return functools.partial(_staged_rows, plan.spark_schema["fields"], str(stage.folder), stage.rows)
+    if plan.is_filled:
+        added = plan.new.field(len(plan.new) - 1)
+        value = encode(plan.alteration.filled, added)
+        stage.add(pa.record_batch([value], [added.name]))
+        stage.close()
+        fresh = plan.spark_schema["fields"][len(plan.new) - 1]
+        return functools.partial(
+            _filled_rows, table.root, plan.found.version, fresh, value[0], str(stage.folder)
+        )
+    _check_rows(call, table, plan)
+    return None
+
+
+def _stage_all(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> None:
+    """Compute all rows anew, batch by batch; of the checked ones only the columns of keys are kept."""
+    for column, new in zip(plan.columns, plan.new, strict=False):
+        is_same = column.exact.type == new.type
+        if is_same and (column.is_text_of_another or not _is_storable(column)):
+            raise UnsupportedOperationError(
+                "table", table.name, f"this: column '{new.name}' has no exact type"
+            )
+    logical = [field["name"] for field in plan.spark_schema["fields"]]
+    keys = _key_columns(plan)
+    kept: list[pa.RecordBatch] = []
+    for batch in table.scan(call.outside_transaction(), ScanOptions(time_point=plan.pin)):
+        call.check()
+        rows = plan.alteration.convert(batch.select(plan.old.names))
+        plan.alteration.check(call, table.name, pa.Table.from_batches([rows]))
+        if keys:
+            kept.append(rows.select(keys))
+        arrays = [encode(array, field) for array, field in zip(rows.columns, plan.new, strict=True)]
+        arrays += batch.columns[len(plan.old) :]
+        stage.add(pa.RecordBatch.from_arrays(arrays, logical))
+    stage.close()
+    if kept:
+        plan.alteration.check_keys(table.name, pa.Table.from_batches(kept))
+
+
+def _is_storable(column: TableColumn) -> bool:
+    return bool(storage_type(spark_field(column.exact)["type"]) == column.stored.type)
+
+
+def _check_rows(call: Call, table: Alterable, plan: _Plan) -> None:
+    """Raise ConstraintViolationError if rows that stay break what is new."""
+    if not plan.alteration.reads_rows or not plan.found.files:
+        return
+    outside = call.outside_transaction()
+    if len(plan.new) > len(plan.old):
+        options = ScanOptions(columns=tuple(plan.old.names[:1]), time_point=plan.pin, limit=1)
+        if table.scan(outside, options).read_all().num_rows:
+            raise ConstraintViolationError("NOT NULL", table.name, column=plan.new.names[-1])
+        return
+    wanted = {name for text in plan.alteration.to_check.checks for name in referenced_columns(text)}
+    wanted |= {name.lower() for name in _key_columns(plan)}
+    wanted |= {
+        new.name.lower() for old, new in zip(plan.old, plan.new, strict=True) if old.nullable > new.nullable
+    }
+    names = [name for name in plan.old.names if name.lower() in wanted] or plan.old.names[:1]
+    keys = _key_columns(plan)
+    kept: list[pa.RecordBatch] = []
+    for batch in table.scan(outside, ScanOptions(columns=tuple(names), time_point=plan.pin)):
+        call.check()
+        plan.alteration.check(call, table.name, pa.Table.from_batches([batch]))
+        if keys:
+            kept.append(batch.select(keys))
+    if kept:
+        plan.alteration.check_keys(table.name, pa.Table.from_batches(kept))
+
+
+def _key_columns(plan: _Plan) -> list[str]:
+    constraints = plan.alteration.to_check
+    keys = [*constraints.unique_keys, constraints.primary_key]
+    return list(dict.fromkeys(name for key in keys for name in key))
+
+
+def _staged_rows(
+    fields: Sequence[dict[str, Any]], folder: str, count: int, session: SparkSession
+) -> DataFrame:
+    schema = StructType.fromJson({"type": "struct", "fields": [bare(field) for field in fields]})
+    if not count:
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(folder)
+
+
+def _filled_rows(
+    root: str, version: int, field: dict[str, Any], value: pa.Scalar, folder: str, session: SparkSession
+) -> DataFrame:
+    """Return the rows of a version with one more column, of one value."""
+    old = session.read.format("delta").option("versionAsOf", version).load(root)
+    schema = StructType.fromJson({"type": "struct", "fields": [bare(field)]})
+    if _is_simple(value.type):
+        return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
+    return old.crossJoin(sf.broadcast(session.read.schema(schema).parquet(folder)))
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Say whether Spark takes Python's values of a type for what they are."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(is_number or pa.types.is_string(kind) or pa.types.is_boolean(kind))

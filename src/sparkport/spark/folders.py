@@ -1,0 +1,51 @@
+"""Any name as the name of a folder, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from urllib.parse import quote, unquote
+
+from sparkport.errors import InvalidRequestError
+
+HIDDEN = (".", "_")
+MORE = "%+"
+"""What begins the name of a folder that holds only the rest of a long name. No quoted name has it."""
+_LAST = "%="
+_MOST_BYTES = 1020  # 255 characters, whatever they are
+_MOST_QUOTED = 200
+_PART = 200
+
+
+def folder_of(name: str) -> str:
+    """Return the folder for a name, of several parts if it is long. Raises InvalidRequestError.
+
+    What other programs might take apart is percent-encoded. File systems allow 255 bytes, so a name
+    that is too long like that is written in 32 letters instead, over folders within each other.
+    """
+    text = quote(name, safe="")
+    if len(text) <= _MOST_QUOTED:
+        return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(HIDDEN) else text
+    data = name.encode()
+    if len(data) > _MOST_BYTES:
+        raise InvalidRequestError(f"the name '{name[:40]}...' is too long")
+    letters = base64.b32encode(data).decode().rstrip("=")
+    parts = [letters[start : start + _PART] for start in range(0, len(letters), _PART)]
+    return "/".join([*(MORE + part for part in parts[:-1]), _LAST + parts[-1]])
+
+
+def joined(before: str, folder: str) -> str:
+    """Return the name of a folder that lies in others which hold the beginning of a long name."""
+    return _LAST + before + folder.removeprefix(_LAST) if before else folder
+
+
+def name_of(folder: str) -> str:
+    """Return the name for a folder, with all of its parts joined."""
+    if folder.startswith(_LAST):
+        letters = folder.removeprefix(_LAST)
+        try:
+            # Nothing comes out of a folder that somebody else has made.
+            return base64.b32decode(letters + "=" * (-len(letters) % 8)).decode() or folder
+        except (binascii.Error, UnicodeDecodeError):
+            return folder
+    return unquote(folder)

@@ -1,0 +1,187 @@
+"""Commits through Delta's own transaction: columns, properties and files of a table, all at once.
+
+SQL cannot say most of it: the metadata of columns, a default for the rows that are there, NOT NULL
+for a column that was not. The classes are internal to Delta; the tests of ALTER hold them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkport.errors import ConflictError, UnsupportedOperationError
+
+MakeRows = Callable[[SparkSession], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """What a version of a table shall become.
+
+    With `reads_rows` another commit meanwhile is a conflict whatever it does. `rows` replace all
+    rows that are there.
+    """
+
+    table: str
+    root: str
+    version: int
+    spark_schema: Mapping[str, Any]
+    configuration: Mapping[str, str]
+    partition_columns: tuple[str, ...] = ()
+    reads_rows: bool = False
+    rows: MakeRows | None = None
+
+
+def has_transactions(session: SparkSession) -> bool:
+    """Say whether Delta's transactions are within reach; over Spark Connect they are not."""
+    return hasattr(session, "_jsparkSession")
+
+
+def commit(change: LogChange, session: SparkSession) -> None:
+    """Make the change in one commit. Raises ConflictError if the table is no longer at its version."""
+    java = _Java(session)
+    transaction = java.transaction(change.root)
+    if transaction.readVersion() != change.version:
+        raise ConflictError(change.table, "another writer changed it at the same time")
+    old = transaction.metadata()
+    new = old.copy(
+        old.id(),
+        old.name(),
+        old.description(),
+        old.format(),
+        json.dumps(change.spark_schema),
+        java.sequence(change.partition_columns),
+        java.properties(change.configuration),
+        old.createdTime(),
+    )
+    transaction.updateMetadata(new, False)
+    actions = java.actions()
+    if change.rows is not None:
+        actions.remove_all(transaction)
+        actions.add_files(transaction.writeFiles(change.rows(session)._jdf))  # noqa: SLF001
+    elif change.reads_rows:
+        transaction.readWholeTable()
+    # After an operation that Delta does not know it would read the whole log again for its checksum.
+    operation = java.operation("UpdateSchema", old.schema(), new.schema())
+    transaction.commit(actions.sequence(), operation)
+
+
+def replace(
+    root: str,
+    spark_schema: Mapping[str, Any],
+    comment: str,
+    configuration: Mapping[str, str],
+    session: SparkSession,
+) -> None:
+    """Put an empty table of other columns in the place of one; its history goes on."""
+    java = _Java(session)
+    transaction = java.transaction(root)
+    old = transaction.metadata()
+    new = old.copy(
+        str(uuid.uuid4()),
+        None,
+        comment or None,
+        old.format(),
+        json.dumps(spark_schema),
+        java.empty,
+        java.properties(configuration),
+        old.createdTime(),
+    )
+    transaction.updateMetadataForNewTableInReplace(new)
+    actions = java.actions()
+    actions.remove_all(transaction)
+    is_managed, or_creates, as_select = False, False, False
+    unknown = [java.jvm.scala.Option.empty()] * 7
+    operation = java.operation("ReplaceTable", new, is_managed, or_creates, as_select, *unknown)
+    transaction.commit(actions.sequence(), operation)
+
+
+def dependent_checks(root: str, column: tuple[str, ...], session: SparkSession) -> list[str]:
+    """Return the CHECKs of Delta's own that read a column or field."""
+    java = _Java(session)
+    metadata = java.transaction(root).metadata()
+    path = java.sequence(column)
+    constraints = java.singleton("org.apache.spark.sql.delta.constraints.Constraints$")
+    found = constraints.findDependentConstraints(java.session, path, metadata)
+    return [str(text) for text in java.listed(found.values().toSeq())]
+
+
+def forget(root: str, session: SparkSession) -> None:
+    """Let Spark forget a folder: another table may come to its place."""
+    if has_transactions(session):
+        java = _Java(session)
+        path = java.jvm.org.apache.hadoop.fs.Path(root)
+        java.jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(java.session, path)
+
+
+class _Java:
+    """Delta's and Scala's classes, as Python reaches them."""
+
+    def __init__(self, session: SparkSession) -> None:
+        if not has_transactions(session):
+            raise UnsupportedOperationError("session", "Spark Connect", "this change of a table")
+        self.session = session._jsparkSession  # noqa: SLF001
+        self.jvm: Any = session._jvm  # noqa: SLF001
+        self.empty = self.singleton("scala.collection.immutable.Nil$")
+
+    def singleton(self, name: str) -> Any:  # noqa: ANN401
+        """Return the one object of a Scala `object`."""
+        found = self.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return getattr(found, "MODULE$")
+
+    def operation(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
+        """Return what the history will say of a commit."""
+        return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
+
+    def transaction(self, root: str) -> Any:  # noqa: ANN401
+        """Begin at the newest version."""
+        return self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root).startTransaction()
+
+    def properties(self, configuration: Mapping[str, str]) -> Any:  # noqa: ANN401
+        """Return a Scala map."""
+        found = self.singleton("scala.collection.immutable.Map$").empty()
+        for key, value in configuration.items():
+            found = found.updated(key, value)
+        return found
+
+    def sequence(self, items: tuple[Any, ...] | list[Any]) -> Any:  # noqa: ANN401
+        """Return a Scala sequence."""
+        gathered = self.jvm.java.util.ArrayList()
+        for item in items:
+            gathered.add(item)
+        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(gathered).toSeq()
+
+    def listed(self, sequence: Any) -> list[Any]:  # noqa: ANN401
+        """Return what is in a Scala sequence."""
+        return list(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence))
+
+    def actions(self) -> _Actions:
+        """Return a list for the actions of a commit."""
+        return _Actions(self)
+
+
+class _Actions:
+    """The actions of one commit."""
+
+    def __init__(self, java: _Java) -> None:
+        self._java = java
+        self._items: list[Any] = []
+
+    def remove_all(self, transaction: Any) -> None:  # noqa: ANN401
+        """Remove all files; another commit meanwhile is a conflict then."""
+        self._items += [file.remove() for file in self._java.listed(transaction.filterFiles())]
+
+    def add_files(self, files: Any) -> None:  # noqa: ANN401
+        """Add files that the transaction has written."""
+        self._items += self._java.listed(files)
+
+    def sequence(self) -> Any:  # noqa: ANN401
+        """Return the actions as Delta wants them."""
+        return self._java.sequence(self._items)

@@ -1,0 +1,31 @@
+"""A catalog to change, with a schema of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sparkport.catalog import Call, CreateSchemaOptions
+from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.engine import Engine
+from sparkport.spark.session import SparkHost
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def catalog(spark: SparkSession, spark_host: SparkHost) -> Iterator[SparkCatalog]:
+    """Return the catalog of the session's warehouse."""
+    del spark
+    engine = Engine(spark_host)
+    yield SparkCatalog(engine)
+    engine.jobs.close()
+
+
+@pytest.fixture
+def schema(catalog: SparkCatalog) -> SparkSchema:
+    """Return an empty schema of the test's own."""
+    return catalog.create_schema(Call(), f"ddl_{next(_numbers)}", CreateSchemaOptions())

@@ -1,0 +1,57 @@
+"""One transaction sees one moment of all tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkport.catalog import Call, ScanOptions, TransactionState
+from sparkport.errors import TransactionNotActiveError
+from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.engine import Engine
+from sparkport.spark.session import SparkHost
+from tests.spark.reading.lake import Lake, at_version, ids
+
+
+def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:
+    """The first read fixes every table, also those that are read for the first time later."""
+    for name in ("left", "right"):
+        lake.run(name, "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1)")
+    transactions = lake.arrow.transactions
+    unused = Call(transaction_id=transactions.begin_transaction(Call()))
+    call = Call(transaction_id=transactions.begin_transaction(Call()))
+    first = ids(lake.read("left", call=call))
+    lake.run("left", "INSERT INTO {t} VALUES (2)")
+    lake.run("right", "INSERT INTO {t} VALUES (2)", "ALTER TABLE {t} ADD COLUMN (later INT)")
+    lake.run("made", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (7)")
+    right = lake.table("right")
+
+    assert first == [1]
+    assert ids(lake.read("left", call=call)) == [1]
+    assert lake.read("right", call=call).to_pylist() == [{"id": 1}]
+    assert right.snapshot(call, None).row_count == 1
+    assert right.column_statistics(call, "id").maximum.as_py() == 1
+    assert sorted(ids(lake.read("right", ScanOptions(time_point=at_version(2)), call))) == [1, 2]
+    assert ids(lake.read("made", call=call)) == [7]
+    assert sorted(ids(lake.read("left", call=unused))) == [1, 2]
+    assert sorted(ids(lake.read("left"))) == [1, 2]
+
+    transactions.commit_transaction(Call(), call.transaction_id or "")
+    with pytest.raises(TransactionNotActiveError):
+        lake.read("left", call=call)
+
+
+def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:
+    """A transaction that nobody uses ends, and the catalog's version says that something changed."""
+    engine = Engine(spark_host, transaction_idle_seconds=0.0)
+    catalog = SparkCatalog(engine)
+    lake.run("idle", "CREATE TABLE {t} (id INT) USING delta")
+    before = catalog.catalog_version(Call()).version
+    transaction = catalog.transactions.begin_transaction(Call())
+    call = Call(transaction_id=transaction)
+    table = Lake(lake.spark, catalog, lake.sql, lake.schema).table("idle")
+
+    with pytest.raises(TransactionNotActiveError, match=r"is not active .state: aborted."):
+        table.snapshot(call, None)
+    assert catalog.transactions.transaction_status(Call(), transaction) is TransactionState.ABORTED
+    assert catalog.catalog_version(Call()).version > before
+    engine.jobs.close()
