@@ -1,13 +1,18 @@
-"""What tests with a running server share."""
+"""What tests with a running server share, and one Spark for all tests that need it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 import sparkport
+from sparkport.catalog import Call
 from sparkport.memory import MemoryCatalog
+from sparkport.spark.session import SparkHost
+from sparkport.spark.settings import SparkSettings
+from tests import clusters
 from tests.flight_client import Flight
 
 TOKEN = "secret-token"
@@ -40,3 +45,22 @@ def plain(server: sparkport.Server) -> Iterator[Flight]:
     """Call the server as any other Flight client does."""
     with Flight(server.location, TOKEN, airport=False) as flight:
         yield flight
+
+
+@pytest.fixture(scope="session")
+def spark_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+    """Return the host of an embedded session with Delta."""
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    conf = {"spark.driver.extraJavaOptions": clusters.FAST_START}
+    host = SparkHost(
+        SparkSettings(warehouse, master="local[2]", conf=conf, driver_memory="1g", warm_up=False)
+    )
+    host.start()
+    yield host
+    host.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(spark_host: SparkHost) -> SparkSession:
+    """Return an embedded session with Delta."""
+    return spark_host.session(Call(timeout=clusters.START_SECONDS))

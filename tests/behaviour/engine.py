@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog import (
@@ -29,6 +30,7 @@ from sparkport.catalog import (
     VersionedTable,
 )
 from sparkport.catalog.rowid import rowid_name, without_rowid
+from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError
 
 Row = dict[str, Any]
@@ -106,23 +108,26 @@ def read(table: FullTable, call: Call | None = None, options: ScanOptions | None
 
 
 def rows(table: FullTable, call: Call | None = None, options: ScanOptions | None = None) -> list[Row]:
-    """Return the rows without their ids."""
+    """Return the rows without their ids, in the order of these: a scan may have another after changes."""
     found = read(table, call, options)
     hidden = rowid_name(found.schema)
-    return cast("list[Row]", (found if hidden is None else found.drop_columns([hidden])).to_pylist())
+    if hidden is None:
+        return cast("list[Row]", found.to_pylist())
+    found = pa.Table.from_batches([take_rows(found, np.argsort(found[hidden].to_numpy()))])
+    return cast("list[Row]", found.drop_columns([hidden]).to_pylist())
 
 
 def values(table: FullTable, column: str = "n", call: Call | None = None) -> list[Any]:
-    """Return one column in the order of the scan."""
+    """Return one column in the order of the row ids."""
     return [row[column] for row in rows(table, call)]
 
 
 def ids(table: FullTable, call: Call | None = None) -> list[int]:
-    """Return the row ids in the order of the scan."""
+    """Return the row ids in their order."""
     found = read(table, call)
     name = rowid_name(found.schema)
     assert name is not None
-    return cast("list[int]", found.column(name).to_pylist())
+    return sorted(found.column(name).to_pylist())
 
 
 def id_of(table: FullTable, column: str, value: object, call: Call | None = None) -> int:

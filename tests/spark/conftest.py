@@ -1,35 +1,12 @@
-"""One Spark session for all tests that need one, and clusters for those that need another kind."""
+"""Clusters, for tests that need another Spark than an embedded one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
-from sparkport.catalog import Call
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
 from tests import clusters
-
-
-@pytest.fixture(scope="session")
-def spark_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
-    """Return the host of an embedded session with Delta."""
-    warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    conf = {"spark.driver.extraJavaOptions": clusters.FAST_START}
-    host = SparkHost(
-        SparkSettings(warehouse, master="local[2]", conf=conf, driver_memory="1g", warm_up=False)
-    )
-    host.start()
-    yield host
-    host.stop()
-
-
-@pytest.fixture(scope="session")
-def spark(spark_host: SparkHost) -> SparkSession:
-    """Return an embedded session with Delta."""
-    return spark_host.session(Call(timeout=clusters.START_SECONDS))
 
 
 @pytest.fixture(scope="module")

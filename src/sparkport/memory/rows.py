@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.catalog.conform import batch_of
+from sparkport.catalog.taking import take, take_batch
 
 RowIds = npt.NDArray[np.int64]
 
@@ -111,26 +112,6 @@ class Rows:
             if low < high:
                 yield Segment(segment.batch.slice(low, high - low), segment.row_ids[low:high])
             offset += len(segment.row_ids)
-
-
-def take(column: pa.Array | pa.ChunkedArray, positions: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the values at the positions, for every Arrow type."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.nulls(0, whole.type)
-    try:
-        return whole.take(pa.array(positions))
-    except pa.ArrowNotImplementedError:
-        # Views and run-end encoding have no take kernel, but can be sliced and joined.
-        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1) if len(positions) else []
-        slices = [whole.slice(int(run[0]), len(run)) for run in runs]
-        return pa.concat_arrays(slices) if slices else whole.slice(0, 0)
-
-
-def take_batch(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Return the rows at the positions."""
-    columns = [take(column, positions) for column in batch.columns]
-    return batch_of(columns, batch.schema, len(positions))
 
 
 _NO_IDS: RowIds = np.empty(0, np.int64)

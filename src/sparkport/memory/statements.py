@@ -15,6 +15,7 @@ from sparkport.catalog.dml import Statement
 from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import with_rowid
+from sparkport.catalog.taking import take_batch
 from sparkport.errors import (
     ConflictError,
     InvalidRequestError,
@@ -22,7 +23,7 @@ from sparkport.errors import (
     SchemaMismatchError,
 )
 from sparkport.expressions import constraints as checks
-from sparkport.memory.rows import RowIds, take_batch
+from sparkport.memory.rows import RowIds
 from sparkport.memory.versions import Change, TableState, Version
 
 _SEGMENT_BYTES = 1 << 20

@@ -16,6 +16,7 @@ from sparkport.catalog.conform import batch_of, conform_batch, conform_column, r
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
+from sparkport.catalog.taking import take_rows
 from sparkport.errors import (
     ConflictError,
     InvalidRequestError,
@@ -64,6 +65,10 @@ class Target(Readable, Protocol):
 
     def present_ids(self, call: Call, ids: Ids) -> Ids:
         """Return those of the ids that are in the table now, sorted."""
+        raise NotImplementedError
+
+    def is_as_seen(self, call: Call) -> bool:
+        """Tell whether nobody has committed since the state that the call sees."""
         raise NotImplementedError
 
     def wrote(self, call: Call) -> None:
@@ -189,26 +194,27 @@ class _ByIdStatement(SparkStatement):
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
 
-    def _old_rows(self, ids: Ids) -> pa.Table:
+    def _old_rows(self, ids: Ids) -> pa.RecordBatch:
         """Return the rows as the statement sees them, in the order of the ids that are there."""
         return self._ordered(self._target.rows_by_id(self._call, ids, newest=False), ids)
 
-    def _ordered(self, found: pa.Table, ids: Ids) -> pa.Table:
+    def _ordered(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
         known = found.column(self._rowid).to_numpy()
         order = np.argsort(known)
         at = np.searchsorted(known, ids, sorter=order)
         at = np.minimum(at, max(0, len(known) - 1))
         picked = order[at] if len(known) else _NO_IDS
         hits = picked[known[picked] == ids] if len(known) else _NO_IDS
-        return found.take(pa.array(hits)).select(self._shown.names)
+        return take_rows(found.select(self._shown.names), hits)
 
     def _check_untouched(self, ids: Ids) -> None:
         """First committer wins: refuse rows that others have changed since the call's transaction began."""
-        if self._call.transaction_id is None:
+        if self._target.is_as_seen(self._call):
             return
-        before = self._target.rows_by_id(self._call, ids, newest=False).sort_by(self._rowid)
-        now = self._target.rows_by_id(self._call, ids, newest=True).sort_by(self._rowid)
-        if not before.equals(now):
+        before = self._ordered(self._target.rows_by_id(self._call, ids, newest=False), ids)
+        now = self._ordered(self._target.rows_by_id(self._call, ids, newest=True), ids)
+        # NaN is not equal to itself, but to its bytes.
+        if not before.equals(now) and before.serialize() != now.serialize():
             raise ConflictError(self._name, "another transaction changed the same rows")
 
 
@@ -249,7 +255,7 @@ class UpdateStatement(_ByIdStatement):
         for array, column in zip(arrays, self._set, strict=True):
             index = old.schema.get_field_index(column.exact.name)
             old = old.set_column(index, old.schema.field(index), array)
-        return _one_batch(old)
+        return old
 
     def _applied(self) -> int:
         ids = np.concatenate(self._ids) if self._ids else _NO_IDS
@@ -283,7 +289,7 @@ class UpdateStatement(_ByIdStatement):
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)
                 rows = rows.set_column(index, column.exact, values)
-            self._checks.add(_one_batch(rows.select(self._plain.names)))
+            self._checks.add(rows.select(self._plain.names))
         self._checks.check_keys(distinct)
 
     def _keep_last(self, ids: Ids) -> None:
@@ -307,7 +313,7 @@ class DeleteStatement(_ByIdStatement):
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, _NO_IDS]))]
         self._ids.append(ids)
-        return _one_batch(self._old_rows(ids)) if self._returning else None
+        return self._old_rows(ids) if self._returning else None
 
     def _applied(self) -> int:
         distinct = np.unique(np.concatenate([*self._ids, _NO_IDS]))
@@ -327,8 +333,3 @@ class DeleteStatement(_ByIdStatement):
             )
             self._commits.change(self._call, work)
         return len(present)
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 
 from sparkport.catalog.call import Call
@@ -29,6 +28,7 @@ from sparkport.catalog.predicates import (
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
+from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
 from sparkport.spark import direct, sql_lane
 from sparkport.spark.alter import alter
@@ -227,7 +227,8 @@ class DeltaTable(DynamicTable):
         call = call.outside_transaction() if newest else call
         options = ScanOptions(filter=_among(name, ids))
         rows = self.scan(call, options).read_all()
-        return rows.filter(pc.is_in(rows.column(name), pa.array(ids)))
+        hits = np.flatnonzero(np.isin(rows.column(name).to_numpy(), ids))
+        return rows if len(hits) == len(rows) else pa.Table.from_batches([take_rows(rows, hits)])
 
     def present_ids(self, call: Call, ids: Ids) -> Ids:
         """Return those of the ids that are in the table now, sorted."""
@@ -236,6 +237,11 @@ class DeltaTable(DynamicTable):
         options = ScanOptions(columns=(name,), filter=_among(name, ids))
         found = self.scan(call.outside_transaction(), options).read_all().column(name)
         return np.intersect1d(found.to_numpy(), ids)
+
+    def is_as_seen(self, call: Call) -> bool:
+        """Tell whether nobody has committed since the state that the call sees."""
+        seen = self._engine.transactions.version(call, self._entry.schema, self._entry.name)
+        return seen is None or seen == self._log.newest_version()
 
     def wrote(self, call: Call) -> None:
         """Let the call's transaction see what it has committed."""

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkport.memory.rows import RowIds, Rows, take
+from sparkport.catalog.taking import take
+from sparkport.memory.rows import RowIds, Rows
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
