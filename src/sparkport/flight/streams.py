@@ -8,9 +8,12 @@ import pyarrow as pa
 
 from sparkport.catalog.conform import batch_of, conform_column
 from sparkport.protocol.flight_data import Encoder
+from sparkport.protocol.shared_buffers import zeros
 
 _SMALL_BYTES = 1 << 18
 _LARGE_BYTES = 4 << 20
+_LARGE_ROWS = 1 << 17
+_WIDEST = 16  # bytes of a value of fixed width
 
 
 class Shaper:
@@ -24,6 +27,7 @@ class Shaper:
         # A column that was not read is all null, which a NOT NULL field would forbid.
         self.arrow_schema = arrow_schema
         self._nulls: dict[pa.DataType, pa.Array] = {}
+        self._zeros = pa.py_buffer(b"")
 
     def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with exactly the columns of the schema."""
@@ -36,31 +40,44 @@ class Shaper:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
             return conform_column(batch.column(index), field)
-        nulls = self._nulls.get(field.type)
-        if nulls is None or len(nulls) < batch.num_rows:
-            nulls = self._nulls[field.type] = pa.nulls(batch.num_rows, field.type)
-        return nulls.slice(0, batch.num_rows)
+        return self._all_null(field.type, batch.num_rows)
+
+    def _all_null(self, kind: pa.DataType, count: int) -> pa.Array:
+        """Return nulls, of most types as views of the same zeros: such columns travel as one."""
+        if len(self._zeros) < _WIDEST * (count + 1):
+            self._zeros = pa.py_buffer(bytes(_WIDEST * (count + 1)))
+        shared = zeros(kind, count, self._zeros)
+        if shared is not None:
+            return shared
+        nulls = self._nulls.get(kind)
+        if nulls is None or len(nulls) < count:
+            nulls = self._nulls[kind] = pa.nulls(count, kind)
+        return nulls.slice(0, count)
 
 
 def resized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in batches of a good size: small ones are joined, large ones cut."""
     waiting: list[pa.RecordBatch] = []
-    waiting_bytes = 0
+    waiting_bytes = waiting_rows = 0
     for batch in batches:
         if not batch.num_rows:
             continue
+        if not batch.num_columns:
+            yield batch  # rows without columns are lost when they are joined
+            continue
         size = batch.nbytes
-        if waiting and waiting_bytes + size > _LARGE_BYTES:
+        if waiting and (waiting_bytes + size > _LARGE_BYTES or waiting_rows + batch.num_rows > _LARGE_ROWS):
             yield _joined(waiting)
-            waiting, waiting_bytes = [], 0
+            waiting, waiting_bytes, waiting_rows = [], 0, 0
         if size >= _SMALL_BYTES and not waiting:
             yield from _cut(batch, size)
             continue
         waiting.append(batch)
         waiting_bytes += size
+        waiting_rows += batch.num_rows
         if waiting_bytes >= _SMALL_BYTES:
             yield from _cut(_joined(waiting), waiting_bytes)
-            waiting, waiting_bytes = [], 0
+            waiting, waiting_bytes, waiting_rows = [], 0, 0
     if waiting:
         yield _joined(waiting)
 
@@ -70,8 +87,8 @@ def encoded(arrow_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Itera
     encoder = Encoder(arrow_schema)
     yield encoder.schema()
     shaper = Shaper(arrow_schema)
-    for batch in resized(shaper.shape(batch) for batch in batches):
-        yield from encoder.batch(batch)
+    for batch in resized(batches):
+        yield from encoder.batch(shaper.shape(batch))
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -79,7 +96,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    pieces = min(-(-size // _LARGE_BYTES), batch.num_rows)
+    pieces = min(max(-(-size // _LARGE_BYTES), -(-batch.num_rows // _LARGE_ROWS)), batch.num_rows)
     rows = -(-batch.num_rows // pieces)
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)

@@ -10,17 +10,15 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
-from sparkport.protocol import column_checks, view_columns
+from sparkport.protocol import column_checks, shared_buffers, view_columns
 from sparkport.protocol.ipc_limits import DEFAULT_LIMITS, Limits, Message, MessageKind, body_length, inspect
+from sparkport.protocol.shared_buffers import Piece
 
 __all__ = ["Decoder", "Encoder", "FlightData", "Limits", "decode", "encode_metadata"]
-
-Piece: TypeAlias = bytes | memoryview | pa.Buffer
 
 # A protobuf tag is the field number and the wire type; all four fields are length-delimited.
 _DESCRIPTOR = 1 << 3 | 2
@@ -99,6 +97,7 @@ class Encoder:
             del messages[0]
             self._started = True
         *dictionaries, rows = messages
+        rows = shared_buffers.send_once(*rows)
         return [_frame(header, body) for header, body in dictionaries] + [_frame(*rows, app_metadata)]
 
     def _messages(self) -> Iterator[tuple[bytes, list[Piece]]]:

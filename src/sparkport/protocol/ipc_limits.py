@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "Message", "MessageKind", "body_length", "inspect"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Limits",
+    "Message",
+    "MessageKind",
+    "batch_buffers",
+    "body_length",
+    "inspect",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,22 @@ _offsets = struct.Struct("<I").iter_unpack
 def body_length(header: bytes) -> int:
     """Read how many bytes of body follow a message."""
     return _root(header).int64(_MESSAGE_BODY_LENGTH)
+
+
+def batch_buffers(header: bytes) -> tuple[list[tuple[int, int]], int, int]:
+    """Read where the buffers of a batch lie in its body, and where the header says it.
+
+    Returns offset and length of each, the position of the first of these pairs, and the position of the
+    length of the body.
+    """
+    root = _root(header)
+    content = root.table(_MESSAGE_HEADER)
+    assert content is not None
+    return (
+        list(content.pairs(_BATCH_BUFFERS)),
+        content.position(_BATCH_BUFFERS),
+        root.at(_MESSAGE_BODY_LENGTH),
+    )
 
 
 def inspect(header: bytes, body: memoryview, limits: Limits) -> Message:
@@ -207,6 +231,12 @@ class _Table:
         if self._vtable < 0:
             raise struct.error("vtable before the start")
         self._slots = (_uint16(data, self._vtable)[0] - 4) // 2
+
+    def at(self, slot: int) -> int:
+        return self._at(slot)
+
+    def position(self, slot: int) -> int:
+        return self._vector(slot)[0]
 
     def int16(self, slot: int) -> int:
         return self._scalar(_int16, slot)

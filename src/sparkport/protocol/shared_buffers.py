@@ -1,0 +1,73 @@
+"""Buffers that several columns of a batch have in common, sent once.
+
+A message says of each buffer where it lies in the body, so that two may lie at the same place. That
+makes columns that were not asked for, and go as nulls, almost free: they are all one block of zeros.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sparkport.protocol.ipc_limits import batch_buffers
+
+__all__ = ["Piece", "send_once", "zeros"]
+
+Piece: TypeAlias = bytes | memoryview | pa.Buffer
+
+_ALIGNMENT = 8
+_PAIR_BYTES = 16
+_pack_offset = struct.Struct("<q").pack_into
+
+
+def zeros(kind: pa.DataType, length: int, block: pa.Buffer) -> pa.Array | None:
+    """Return nulls that are views of a block of zeros, or None for types whose nulls are made otherwise."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        buffers = [block.slice(0, -(-length // 8)), block.slice(0, 4 * (length + 1)), block.slice(0, 0)]
+    elif pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
+        buffers = [block.slice(0, -(-length // 8)), block.slice(0, -(-length * kind.bit_width // 8))]
+    else:
+        return None
+    return pa.Array.from_buffers(kind, length, buffers, null_count=length)
+
+
+def send_once(header: bytes, body: list[Piece]) -> tuple[bytes, list[Piece]]:
+    """Leave out of a batch's body what is in it already; the header is told where that is."""
+    buffers, pairs_at, length_at = batch_buffers(header)
+    pieces = _pieces(buffers, body)
+    longest: dict[int, pa.Buffer] = {}
+    for piece in pieces.values():
+        known = longest.get(piece.address)
+        if known is None or len(known) < len(piece):
+            longest[piece.address] = piece
+    if len(longest) == len(pieces):
+        return header, body
+    changed = bytearray(header)
+    placed: dict[int, int] = {}
+    kept: list[Piece] = []
+    end = 0
+    for number, (offset, length) in enumerate(buffers):
+        address = pieces[offset].address if length else 0
+        _pack_offset(changed, pairs_at + _PAIR_BYTES * number, placed.get(address, end))
+        if not length or address in placed:
+            continue
+        placed[address] = end
+        padding = -len(longest[address]) % _ALIGNMENT
+        kept += (longest[address], bytes(padding))
+        end += len(longest[address]) + padding
+    _pack_offset(changed, length_at, end)
+    return bytes(changed), kept
+
+
+def _pieces(buffers: list[tuple[int, int]], body: list[Piece]) -> dict[int, pa.Buffer]:
+    """Return the buffers of a body by their offsets; nothing if it is cut in another way."""
+    starts = {offset: length for offset, length in buffers if length}
+    found: dict[int, pa.Buffer] = {}
+    at = 0
+    for piece in body:
+        if isinstance(piece, pa.Buffer) and starts.get(at) == len(piece):
+            found[at] = piece
+        at += len(piece)
+    return found if len(found) == len(starts) else {}
