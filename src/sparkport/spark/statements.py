@@ -82,9 +82,11 @@ class SparkStatement(Statement):
     def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
         self._call = call
         self._target = target
-        self._name = str(target)
+        self._name = target.name
+        self._transactions = engine.transactions
+        self._transactions.check(call)
         self._returning = returning
-        self._commits: TableCommits = engine.commits(target.root, self._name)
+        self._commits: TableCommits = engine.commits(target.root, str(target))
         self._row_ids = engine.row_ids(target.root)
         self._root = target.root
         self._metadata = target.newest_metadata()
@@ -106,6 +108,7 @@ class SparkStatement(Statement):
         self._over = True
         try:
             self._stage.close()
+            self._transactions.check(self._call)
             with self._target.gate.shared(self._call):
                 self._check_same_table()
                 changed = self._applied()
@@ -266,10 +269,10 @@ class UpdateStatement(_ByIdStatement):
             self._keep_last(ids)
         with self._commits.alone(self._call):
             self._check_same_columns()
+            self._check_untouched(distinct)
             missing = np.setdiff1d(distinct, self._target.present_ids(self._call, distinct))
             if len(missing):
                 raise RowNotFoundError(int(missing[0]))
-            self._check_untouched(distinct)
             if self._checks.has_any:
                 self._check_new_rows(distinct)
             names = [column.logical for column in self._set]
@@ -320,10 +323,10 @@ class DeleteStatement(_ByIdStatement):
         if not len(distinct):
             return 0
         with self._commits.alone(self._call):
+            self._check_untouched(distinct)
             present = self._target.present_ids(self._call, distinct)
             if not len(present):
                 return 0
-            self._check_untouched(distinct)
             if len(present) > merges.MOST_LISTED:
                 self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
                 self._stage.close()

@@ -58,6 +58,11 @@ class SparkTransactions(TransactionManager):
         """Return how many transactions have expired so far."""
         return self._ledger.expirations()
 
+    def check(self, call: Call) -> None:
+        """Make sure that the call's transaction, if it has one, is the caller's and goes on."""
+        if call.transaction_id is not None:
+            self._ledger.active(call, call.transaction_id)
+
     def version(self, call: Call, schema: str, table: str) -> int | None:
         """Return the version of a table that the call's transaction reads, None for the newest.
 
