@@ -50,6 +50,9 @@ class Warehouse:
         self.root = location_of(root)
         self._clock = clock
         self._is_local = "://" not in self.root
+        if self._is_local:
+            # Spark has another current folder, and takes a relative path for a name.
+            self.root = os.path.abspath(self.root)  # noqa: PTH100  (Path.resolve would follow links)
         storage = storage_of(self.root)
         self._folders: _Folders = _LocalFolders(storage) if self._is_local else _Folders(storage)
         self._lock = threading.Lock()

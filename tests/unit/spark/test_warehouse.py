@@ -127,3 +127,14 @@ def test_version_is_higher_after_a_restart(tmp_path: Path) -> None:
     after = Warehouse(str(tmp_path), clock=lambda: moment + 1)
 
     assert after.listing().version > last
+
+
+def test_relative_folder_is_taken_from_where_the_server_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark takes a path that does not begin at the root for the name of a table."""
+    monkeypatch.chdir(tmp_path)
+    warehouse = Warehouse("./lakehouse/")
+
+    assert warehouse.root == str(tmp_path / "lakehouse")
+    assert warehouse.table_folder("s", "t") == str(tmp_path / "lakehouse" / "s.db" / "t")
