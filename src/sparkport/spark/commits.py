@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from sparkport.catalog.call import Call
-from sparkport.errors import ConflictError
+from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark.jobs import Jobs, Work
 from sparkport.spark.staging import Stage
 
@@ -111,12 +111,14 @@ class TableCommits:
             work = functools.partial(_append, self._root, folders, group[0].fields)
             self._jobs.run(Call(), self._table, work)
         except Exception as error:  # noqa: BLE001  (it goes to the statements that wait)
-            if len(group) == 1:
-                group[0].done.set_exception(error)
+            if len(group) > 1 and isinstance(error, InvalidRequestError | PreconditionError):
+                # One of them is to blame: each gets a commit, and an error, of its own. After any other
+                # error the commit may have landed all the same, and again would be the rows twice.
+                for entry in group:
+                    self._commit([entry])
                 return
-            # One of them may be to blame: each gets a commit, and an error, of its own.
             for entry in group:
-                self._commit([entry])
+                entry.done.set_exception(error)
         else:
             for entry in group:
                 entry.done.set_result(None)
