@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -24,12 +25,14 @@ from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.jobs import Jobs, Work
 from sparkport.spark.leftovers import owned, sweep
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
-from sparkport.spark.tasks import ReadPlan
-from sparkport.spark.units import Sizes, Unit, files_of, piece, units
+from sparkport.spark.tasks import POSITION, ColumnRead, ReadPlan
+from sparkport.spark.units import FILE_NUMBER, Sizes, Unit, files_of, piece, units
 
 _BATCH_ROWS = 65_536
 _REMOTE_AHEAD = 8
 _SPOOL = "sparkport-spool-"
+PLACE_FIELDS = (pa.field(FILE_NUMBER, pa.int32()), pa.field(POSITION, pa.int64()))
+"""The columns that tell where a row is."""
 
 
 class ArrowLane:
@@ -70,10 +73,51 @@ class ArrowLane:
             filter_columns=() if expression is None else tuple(column.read for column in tested),
             batch_rows=min(options.batch_size or _BATCH_ROWS, _BATCH_ROWS),
         )
-        read = {column.exact.name for column in (*wanted, *tested)}
-        share = max(1, len(read)) / max(1, len(columns))
+        return self._read(call, table, root, files, columns, plan)
+
+    def locate(
+        self,
+        call: Call,
+        table: str,
+        root: str,
+        snapshot: DeltaSnapshot,
+        columns: Sequence[TableColumn],
+        wanted: Sequence[TableColumn],
+        predicate: Expression,
+        ids: pa.Array,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of these ids, and with each, last, the number of its file and its position there.
+
+        `predicate` is for the choice of files: it may be true for other ids too.
+        """
+        id_column = columns[-1].read
+        plan = ReadPlan(
+            columns=(
+                *(column.read for column in wanted),
+                *(ColumnRead(field, field) for field in PLACE_FIELDS),
+            ),
+            by_id=mapping_mode(snapshot.metadata) == "id",
+            filter=pc.field(id_column.physical.name).isin(ids),
+            filter_columns=(id_column,),
+        )
+        numbers = {file.path: number for number, file in enumerate(snapshot.files)}
+        files = matching_files(snapshot, columns, predicate)
+        return self._read(call, table, root, files, columns, plan, numbers)
+
+    def _read(
+        self,
+        call: Call,
+        table: str,
+        root: str,
+        files: Sequence[DataFile],
+        columns: Sequence[TableColumn],
+        plan: ReadPlan,
+        numbers: Mapping[str, int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        read = {column.physical.name for column in (*plan.columns, *plan.filter_columns)}
+        share = min(1.0, max(1, len(read)) / max(1, len(columns)))
         work = [
-            functools.partial(_pieces, unit, root, columns)
+            functools.partial(_pieces, unit, root, columns, numbers)
             for unit in units(files, self.sizes, share=share, small=self._ahead - 1)
         ]
         if self._is_local:
@@ -137,8 +181,10 @@ def _names(predicate: Expression | None) -> set[str]:
     return set() if predicate is None else column_names(predicate)
 
 
-def _pieces(unit: Unit, root: str, columns: Sequence[TableColumn]) -> list[tasks.Piece]:
-    return [piece(part, root, columns) for part in unit.parts]
+def _pieces(
+    unit: Unit, root: str, columns: Sequence[TableColumn], numbers: Mapping[str, int] | None
+) -> list[tasks.Piece]:
+    return [piece(part, root, columns, numbers) for part in unit.parts]
 
 
 def _spool(

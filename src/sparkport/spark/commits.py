@@ -66,8 +66,8 @@ class TableCommits:
             self._changing.release()
 
     def change(self, call: Call, work: Work[T]) -> T:
-        """Run a change of rows, again when an outside writer was faster. The caller is alone."""
-        return _retried(call, lambda: self._jobs.run(call, self._table, work))
+        """Run a change of rows. The caller is alone."""
+        return self._jobs.run(call, self._table, work)
 
     def append(self, call: Call, stage: Stage, fields: Sequence[dict[str, Any]]) -> None:
         """Append the rows of a stage in one commit, a few rows together with others that wait.
@@ -130,7 +130,8 @@ def _is_done(future: Future[None]) -> bool:
     return future.done()
 
 
-def _retried(call: Call, work: Callable[[], T]) -> T:
+def retried(call: Call, work: Callable[[], T]) -> T:
+    """Do something, again when an outside writer was faster."""
     pause = _FIRST_PAUSE
     for _ in range(_MOST_TRIES - 1):
         try:

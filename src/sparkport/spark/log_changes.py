@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,22 @@ class LogChange:
     configuration: Mapping[str, str]
     partition_columns: tuple[str, ...] = ()
     reads_rows: bool = False
+    rows: MakeRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What files become of those of a version: actions of the log, as JSON, and rows for new files.
+
+    Another commit meanwhile is a conflict if it has removed or changed one of the same files.
+    """
+
+    table: str
+    root: str
+    version: int
+    actions: list[str]
+    operation: str
+    metrics: Mapping[str, int]
     rows: MakeRows | None = None
 
 
@@ -68,6 +84,20 @@ def commit(change: LogChange, session: SparkSession) -> None:
         transaction.readWholeTable()
     # After an operation that Delta does not know it would read the whole log again for its checksum.
     operation = java.operation("UpdateSchema", old.schema(), new.schema())
+    transaction.commit(actions.sequence(), operation)
+
+
+def commit_files(change: FileChange, session: SparkSession) -> None:
+    """Make the change in one commit, after whatever others have committed since its version."""
+    java = _Java(session)
+    transaction = java.transaction(change.root, change.version)
+    actions = java.actions()
+    actions.add_json(change.actions)
+    if change.rows is not None:
+        actions.add_files(transaction.writeFiles(change.rows(session)._jdf))  # noqa: SLF001
+    java.register(transaction, change.metrics)
+    no_predicate = {"DELETE": java.empty, "UPDATE": java.jvm.scala.Option.empty()}[change.operation]
+    operation = java.operation(change.operation.capitalize(), no_predicate)
     transaction.commit(actions.sequence(), operation)
 
 
@@ -140,9 +170,14 @@ class _Java:
         """Return what the history will say of a commit."""
         return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
 
-    def transaction(self, root: str) -> Any:  # noqa: ANN401
-        """Begin at the newest version."""
-        return self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root).startTransaction()
+    def transaction(self, root: str, version: int | None = None) -> Any:  # noqa: ANN401
+        """Begin at a version, or at the newest one."""
+        log = self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root)
+        none = self.jvm.scala.Option.empty()
+        snapshot = log.update(False, none, none)
+        if version is not None and snapshot.version() != version:
+            snapshot = log.getSnapshotAt(version, none, none, False)
+        return log.startTransaction(none, self.jvm.scala.Option.apply(snapshot))
 
     def properties(self, configuration: Mapping[str, str]) -> Any:  # noqa: ANN401
         """Return a Scala map."""
@@ -150,6 +185,16 @@ class _Java:
         for key, value in configuration.items():
             found = found.updated(key, value)
         return found
+
+    def register(self, transaction: Any, metrics: Mapping[str, int]) -> None:  # noqa: ANN401
+        """Let the history say how much a commit has changed."""
+        found = self.singleton("scala.collection.immutable.Map$").empty()
+        context = self.session.sparkContext()
+        for name, number in metrics.items():
+            metric = self.jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+            metric.set(number)
+            found = found.updated(name, metric)
+        transaction.registerSQLMetrics(self.session, found)
 
     def sequence(self, items: tuple[Any, ...] | list[Any]) -> Any:  # noqa: ANN401
         """Return a Scala sequence."""
@@ -177,6 +222,11 @@ class _Actions:
     def remove_all(self, transaction: Any) -> None:  # noqa: ANN401
         """Remove all files; another commit meanwhile is a conflict then."""
         self._items += [file.remove() for file in self._java.listed(transaction.filterFiles())]
+
+    def add_json(self, texts: Iterable[str]) -> None:
+        """Add actions that are written as in a log."""
+        read = self._java.singleton("org.apache.spark.sql.delta.actions.Action$").fromJson
+        self._items += [read(text) for text in texts]
 
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""

@@ -54,12 +54,17 @@ class Stage:
         with pq.ParquetFile(self.folder / "rows.parquet") as file:
             yield from file.iter_batches()
 
-    def replaced(self, rows: pa.Table) -> Stage:
-        """Return a stage with other rows instead of these."""
+    def beside(self, rows: pa.Table) -> Stage:
+        """Return another stage, with these rows."""
         other = Stage(self.folder.parent)
         for batch in rows.to_batches():
             other.add(batch)
         other.close()
+        return other
+
+    def replaced(self, rows: pa.Table) -> Stage:
+        """Return a stage with other rows instead of these."""
+        other = self.beside(rows)
         self.remove()
         return other
 

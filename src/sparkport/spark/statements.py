@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from abc import abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,16 @@ from sparkport.errors import (
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import check_not_null, constraints_of
-from sparkport.spark import merges
+from sparkport.spark import merges, row_changes
 from sparkport.spark.checks import Readable, RowChecks
 from sparkport.spark.columns import TableColumn, table_columns
-from sparkport.spark.commits import TableCommits
+from sparkport.spark.commits import TableCommits, retried
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
 from sparkport.spark.evolution import bare
 from sparkport.spark.gates import Gate
+from sparkport.spark.row_changes import Located, NewRows
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import decode, encode
 
@@ -67,6 +68,13 @@ class Target(Readable, Protocol):
         """Return those of the ids that are in the table now, sorted."""
         raise NotImplementedError
 
+    def located(self, call: Call, ids: Ids, *, whole: bool) -> Located | None:
+        """Return the rows with these ids as they are now, whole or only their ids, and where they are.
+
+        None if they can be changed by Delta's own statements alone.
+        """
+        raise NotImplementedError
+
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""
         raise NotImplementedError
@@ -83,10 +91,11 @@ class SparkStatement(Statement):
         self._call = call
         self._target = target
         self._name = target.name
+        self._path = str(target)
         self._transactions = engine.transactions
         self._transactions.check(call)
         self._returning = returning
-        self._commits: TableCommits = engine.commits(target.root, str(target))
+        self._commits: TableCommits = engine.commits(target.root, self._path)
         self._row_ids = engine.row_ids(target.root)
         self._root = target.root
         self._metadata = target.newest_metadata()
@@ -140,12 +149,17 @@ class SparkStatement(Statement):
         """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
         newest = self._target.newest_metadata()
         if self._target.root != self._root or newest.table_id != self._metadata.table_id:
-            raise NotFoundError("table", self._name)
+            raise NotFoundError("table", self._path)
 
     def _check_same_columns(self) -> None:
         newest = self._target.newest_metadata()
         if newest.schema != self._metadata.schema or own_constraints(newest) != self._constraints:
             raise ConflictError(self._name, "its columns were altered meanwhile")
+
+    def _spark_fields(self) -> list[dict[str, Any]]:
+        """Return how Spark reads what is staged for all columns."""
+        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+        return [bare(fields[column.logical]) for column in self._columns]
 
     def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
         stored = [encode(array, column.exact) for array, column in zip(arrays, columns, strict=True)]
@@ -173,8 +187,7 @@ class InsertStatement(SparkStatement):
     def _applied(self) -> int:
         if not self._stage.rows:
             return 0
-        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
-        plain = [bare(fields[column.logical]) for column in self._columns]
+        plain = self._spark_fields()
         # Keys are compared with those of the newest version, so that no other may come before the commit.
         with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
             self._check_same_columns()
@@ -196,6 +209,18 @@ class _ByIdStatement(SparkStatement):
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
+
+    def _located_ids(self, located: Located | None, ids: Ids) -> Ids:
+        """Return those of the ids that are in the table now."""
+        if located is None:
+            return self._target.present_ids(self._call, ids)
+        return np.asarray(located.rows.column(self._rowid).to_numpy())
+
+    def _commit_located(self, located: Located, new_rows: NewRows | None) -> None:
+        work = functools.partial(
+            row_changes.commit, self._path, self._target.root, located, new_rows, self.operation
+        )
+        self._commits.change(self._call, work)
 
     def _old_rows(self, ids: Ids) -> pa.RecordBatch:
         """Return the rows as the statement sees them, in the order of the ids that are there."""
@@ -270,18 +295,37 @@ class UpdateStatement(_ByIdStatement):
         with self._commits.alone(self._call):
             self._check_same_columns()
             self._check_untouched(distinct)
-            missing = np.setdiff1d(distinct, self._target.present_ids(self._call, distinct))
-            if len(missing):
-                raise RowNotFoundError(int(missing[0]))
-            if self._checks.has_any:
-                self._check_new_rows(distinct)
-            names = [column.logical for column in self._set]
-            folder = str(self._stage.folder)
-            work = functools.partial(
-                merges.update, self._target.root, folder, self._id_column.logical, names, distinct
-            )
-            self._commits.change(self._call, work)
+            retried(self._call, functools.partial(self._change, distinct))
         return len(distinct)
+
+    def _change(self, distinct: Ids) -> None:
+        located = self._target.located(self._call, distinct, whole=True)
+        present = self._located_ids(located, distinct)
+        missing = np.setdiff1d(distinct, present)
+        if len(missing):
+            raise RowNotFoundError(int(missing[0]))
+        if self._checks.has_any:
+            self._check_new_rows(distinct)
+        if located is None:
+            names = [column.logical for column in self._set]
+            folder, id_name = str(self._stage.folder), self._id_column.logical
+            work = functools.partial(merges.update, self._target.root, folder, id_name, names, distinct)
+            self._commits.change(self._call, work)
+            return
+        rows = self._new_rows(located)
+        self._commit_located(located, NewRows(rows, self._spark_fields(), self._stage))
+
+    def _new_rows(self, located: Located) -> pa.Table:
+        """Return the rows that take the place of the located ones, as they are stored."""
+        changes = self._stage.read()
+        order = np.argsort(changes.column(self._id_column.logical).to_numpy())
+        at = order[np.argsort(np.argsort(located.rows.column(self._rowid).to_numpy()))]
+        rows = located.rows.select(self._shown.names)
+        rows = rows.rename_columns([column.logical for column in self._columns])
+        for column in self._set:
+            values = changes.column(column.logical).take(pa.array(at))
+            rows = rows.set_column(rows.schema.get_field_index(column.logical), column.logical, values)
+        return rows
 
     def _check_new_rows(self, distinct: Ids) -> None:
         """Check the rows as they will be: those of the newest version with the new values."""
@@ -324,15 +368,20 @@ class DeleteStatement(_ByIdStatement):
             return 0
         with self._commits.alone(self._call):
             self._check_untouched(distinct)
-            present = self._target.present_ids(self._call, distinct)
-            if not len(present):
-                return 0
-            if len(present) > merges.MOST_LISTED:
-                self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
-                self._stage.close()
-            folder = str(self._stage.folder)
-            work = functools.partial(
-                merges.delete, self._target.root, folder, self._id_column.logical, present
-            )
-            self._commits.change(self._call, work)
+            return retried(self._call, functools.partial(self._change, distinct))
+
+    def _change(self, distinct: Ids) -> int:
+        located = self._target.located(self._call, distinct, whole=False)
+        present = self._located_ids(located, distinct)
+        if not len(present):
+            return 0
+        if located is not None:
+            self._commit_located(located, None)
+            return len(present)
+        if len(present) > merges.MOST_LISTED and not self._stage.rows:
+            self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
+            self._stage.close()
+        folder, id_name = str(self._stage.folder), self._id_column.logical
+        work = functools.partial(merges.delete, self._target.root, folder, id_name, present)
+        self._commits.change(self._call, work)
         return len(present)

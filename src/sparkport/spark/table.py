@@ -30,9 +30,9 @@ from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
-from sparkport.spark import direct, sql_lane
+from sparkport.spark import direct, row_changes, sql_lane
 from sparkport.spark.alter import alter
-from sparkport.spark.arrow_lane import matching_files
+from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files
 from sparkport.spark.columns import TableColumn, table_columns
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
@@ -44,6 +44,7 @@ from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.lanes import Lane
 from sparkport.spark.queries import delta_query
+from sparkport.spark.row_changes import Located
 from sparkport.spark.statements import DeleteStatement, Ids, InsertStatement, UpdateStatement
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import all_or_none, endpoint_count, files_of
@@ -237,6 +238,25 @@ class DeltaTable(DynamicTable):
         options = ScanOptions(columns=(name,), filter=_among(name, ids))
         found = self.scan(call.outside_transaction(), options).read_all().column(name)
         return np.intersect1d(found.to_numpy(), ids)
+
+    def located(self, call: Call, ids: Ids, *, whole: bool) -> Located | None:
+        """Return the rows with these ids as they are now, and where, if they can be changed in place."""
+        found = self._log.snapshot()
+        root = self._entry.root
+        if len(ids) > row_changes.MOST_ROWS or "://" in root or self._engine.host.is_connect:
+            return None
+        if self._sql_reason(found) is not None or not row_changes.is_possible(found.protocol, found.metadata):
+            return None
+        if any(file.physical_rows is None for file in found.files):
+            return None
+        columns = self._columns_of(found.metadata)
+        wanted = columns if whole else columns[-1:]
+        predicate = _among(columns[-1].exact.name, ids)
+        batches = self._engine.arrow_lane.locate(
+            call.outside_transaction(), str(self), root, found, columns, wanted, predicate, pa.array(ids)
+        )
+        arrow_schema = pa.schema([*(column.stored for column in wanted), *PLACE_FIELDS])
+        return Located(found, pa.Table.from_batches(batches, arrow_schema))
 
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""

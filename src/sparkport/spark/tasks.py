@@ -16,6 +16,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 _FIELD_ID = b"PARQUET:field_id"
+POSITION = "\0position"
+"""The name of the column, if it is wanted, that has the position of each row in its file."""
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -74,6 +76,10 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
     if not groups:
         return
     present = _present(metadata.schema.to_arrow_schema(), plan)
+    names = sorted(set(present.values()))
+    located = any(column.physical.name == POSITION for column in plan.columns)
+    if located:
+        present[POSITION] = POSITION
     constants = dict(piece.constants)
     with filesystem.open_input_file(path) as source:
         parquet = pq.ParquetFile(
@@ -81,9 +87,11 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
         )
         for group in sorted(groups):
             offset = sum(metadata.row_group(i).num_rows for i in range(group))
-            for raw in _raw_batches(parquet, group, sorted(set(present.values())), plan.batch_rows):
-                rows = _kept(raw, piece.kept, offset)
-                offset += raw.num_rows
+            for raw in _raw_batches(parquet, group, names, plan.batch_rows):
+                stop = offset + raw.num_rows
+                rows = raw.append_column(POSITION, pa.arange(offset, stop)) if located else raw
+                rows = _kept(rows, piece.kept, offset)
+                offset = stop
                 yield from _shaped(plan, rows, present, constants)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from sparkport.spark.delta.errors import PartitionValueError
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.tasks import Piece
 
+FILE_NUMBER = "\0file"
+"""The name of the column, if it is wanted, that has the number of the file that a row is from."""
 _MIB = 1 << 20
 _END = 1 << 62
 
@@ -102,11 +104,15 @@ def _check(part: ScanSlice) -> None:
         raise NotFoundError("slice", str(part.index))
 
 
-def piece(part: Part, root: str, columns: Sequence[TableColumn]) -> Piece:
-    """Return what a task needs to know to read a part of a file."""
+def piece(
+    part: Part, root: str, columns: Sequence[TableColumn], numbers: Mapping[str, int] | None = None
+) -> Piece:
+    """Return what a task needs to know to read a part of a file; `numbers` has those of files, by path."""
     file = part.file
     names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
     constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
+    if numbers is not None:
+        constants += ((FILE_NUMBER, pa.scalar(numbers[file.path], pa.int32())),)
     kept = None
     if file.deletion_vector is not None:
         assert file.physical_rows is not None

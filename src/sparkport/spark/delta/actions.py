@@ -54,12 +54,25 @@ class DeletionVector:
         at = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline}{at}"
 
+    @property
+    def logged(self) -> dict[str, Any]:
+        """What an action of the log says of it."""
+        said = {
+            "storageType": self.storage_type,
+            "pathOrInlineDv": self.path_or_inline,
+            "offset": self.offset,
+            "sizeInBytes": self.size,
+            "cardinality": self.cardinality,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A Parquet file of the table, less the rows of its deletion vector.
 
-    `path` is absolute and decoded. Partition values and statistics go by physical names.
+    `path` is absolute and decoded, `logged_path` as the log has it. Partition values and statistics go
+    by physical names.
     `statistics` is JSON text; `physical_rows` counts the deleted rows too.
     """
 
@@ -71,6 +84,7 @@ class DataFile:
     deletion_vector: DeletionVector | None = None
     physical_rows: int | None = None
     base_row_id: int | None = None
+    logged_path: str = ""
 
     @property
     def deleted_rows(self) -> int:
@@ -123,6 +137,7 @@ def decode_file(raw: Mapping[str, Any], root: str) -> DataFile:
         deletion_vector=decode_deletion_vector(raw.get("deletionVector")),
         physical_rows=_physical_rows(statistics),
         base_row_id=raw.get("baseRowId"),
+        logged_path=raw["path"],
     )
 
 

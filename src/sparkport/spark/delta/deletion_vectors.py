@@ -6,6 +6,8 @@ import base64
 import struct
 import uuid
 import zlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ _UUID_CHARACTERS = 20
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85_TO_B85 = str.maketrans(_Z85, _B85)  # the same code with other letters
+_B85_TO_Z85 = str.maketrans(_B85, _Z85)
+_FORMAT_VERSION = b"\x01"
 _LENGTH = 5  # characters of Z85 that make four bytes
 
 
@@ -55,6 +59,25 @@ def deleted_positions(vector: DeletionVector, root: str) -> npt.NDArray[np.int64
     if len(bitmap) != vector.cardinality:
         raise CorruptDeletionVectorError(folder, f"{len(bitmap)} rows instead of {vector.cardinality}")
     return np.asarray(bitmap.to_array(), np.uint64).astype(np.int64)
+
+
+def write_vectors(root: str, deleted: Sequence[npt.NDArray[np.int64]]) -> tuple[Path, list[DeletionVector]]:
+    """Write the positions of deleted rows, file by file, into one new file of a table on the local disk.
+
+    Returns that file, and where in it the positions of each are.
+    """
+    name = uuid.uuid4()
+    where = base64.b85encode(name.bytes).decode().translate(_B85_TO_Z85)
+    parts, vectors, offset = [_FORMAT_VERSION], [], len(_FORMAT_VERSION)
+    for positions in deleted:
+        bitmap: Any = BitMap64(positions.astype(np.uint64))
+        data = struct.pack("<I", _MAGIC) + bitmap.serialize()
+        parts += [struct.pack(">I", len(data)), data, struct.pack(">I", zlib.crc32(data))]
+        vectors.append(DeletionVector("u", where, offset, len(data), len(bitmap)))
+        offset += len(data) + 8
+    path = Path(location_of(root)) / f"deletion_vector_{name}.bin"
+    path.write_bytes(b"".join(parts))
+    return path, vectors
 
 
 def _inline(vector: DeletionVector, root: str) -> bytes:

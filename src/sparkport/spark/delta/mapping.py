@@ -25,8 +25,13 @@ def physical_name(field: Mapping[str, Any], mode: str) -> str:
 
 def field_id(field: Mapping[str, Any], mode: str) -> int | None:
     """Return the Parquet field id of a field, or None if columns go by name."""
+    return column_id(field) if mode == "id" else None
+
+
+def column_id(field: Mapping[str, Any]) -> int | None:
+    """Return the number of a field, which files carry however columns are found; None without mapping."""
     found = (field.get("metadata") or {}).get(_ID)
-    return int(found) if mode == "id" and found is not None else None
+    return None if found is None else int(found)
 
 
 def physical_path(metadata: Metadata, names: Sequence[str]) -> tuple[str, ...]:
