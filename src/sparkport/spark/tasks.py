@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 _FIELD_ID = b"PARQUET:field_id"
+_NUMBERS = "\x00numbers"
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -36,6 +37,7 @@ class ReadPlan:
     """What all units of one scan have in common.
 
     The filter speaks of the columns by their physical names; rows for which it is not true are left out.
+    `id_name` is the physical name of the row id, for which rows that have none get their number.
     """
 
     columns: tuple[ColumnRead, ...]
@@ -43,6 +45,7 @@ class ReadPlan:
     filter: Any = None
     filter_columns: tuple[ColumnRead, ...] = ()
     batch_rows: int = 65_536
+    id_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Piece:
     """A part of a file: the row groups whose middle lies between two offsets.
 
     `constants` has the columns that are not in the file, by physical name; `kept` has a bit per row
-    of the file that is set unless the row was deleted.
+    of the file that is set unless the row was deleted. The rows of the file are numbered downwards
+    from `first_number`; without it every row has an id.
     """
 
     uri: str
@@ -58,6 +62,7 @@ class Piece:
     stop: int
     constants: tuple[tuple[str, pa.Scalar], ...] = ()
     kept: bytes | None = None
+    first_number: int | None = None
 
 
 def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -82,7 +87,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
         for group in sorted(groups):
             offset = sum(metadata.row_group(i).num_rows for i in range(group))
             for raw in _raw_batches(parquet, group, sorted(set(present.values())), plan.batch_rows):
-                rows = _kept(raw, piece.kept, offset)
+                rows = _kept(_numbered(raw, piece.first_number, offset), piece.kept, offset)
                 offset += raw.num_rows
                 yield from _shaped(plan, rows, present, constants)
 
@@ -157,6 +162,8 @@ def _possible(fragment: Any, plan: ReadPlan, piece: Piece) -> set[int]:  # noqa:
         index = file_schema.get_field_index(column.physical.name)
         if plan.by_id or column.physical.name in constants or index < 0:
             return everything
+        if column.physical.name == plan.id_name and piece.first_number is not None:
+            return everything  # the file knows nothing of the numbers
         if file_schema.field(index).type != column.physical.type:
             return everything
     return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
@@ -196,6 +203,15 @@ def _raw_batches(
         left -= rows
 
 
+def _numbered(batch: pa.RecordBatch, first: int | None, offset: int) -> pa.RecordBatch:
+    if first is None:
+        return batch
+    import numpy as np  # noqa: PLC0415  (as above)
+
+    numbers = first - np.arange(offset, offset + batch.num_rows, dtype=np.int64)
+    return batch.append_column(_NUMBERS, pa.array(numbers))
+
+
 def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
     if kept is None:
         return batch
@@ -211,6 +227,12 @@ def _shaped(
     """Give the columns their names and types, and apply the filter."""
 
     def column(read: ColumnRead) -> pa.Array:
+        found = stored(read)
+        if read.physical.name == plan.id_name and _NUMBERS in rows.schema.names:
+            return pa.compute.coalesce(found, rows.column(_NUMBERS))
+        return found
+
+    def stored(read: ColumnRead) -> pa.Array:
         name = read.physical.name
         if name in constants:
             return pa.repeat(constants[name], rows.num_rows)

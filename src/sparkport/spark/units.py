@@ -102,8 +102,8 @@ def _check(part: ScanSlice) -> None:
         raise NotFoundError("slice", str(part.index))
 
 
-def piece(part: Part, root: str, columns: Sequence[TableColumn]) -> Piece:
-    """Return what a task needs to know to read a part of a file."""
+def piece(part: Part, root: str, columns: Sequence[TableColumn], first_number: int | None = None) -> Piece:
+    """Return what a task needs to know to read a part of a file, whose rows may need numbers."""
     file = part.file
     names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
     constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
@@ -113,7 +113,7 @@ def piece(part: Part, root: str, columns: Sequence[TableColumn]) -> Piece:
         kept = keep_mask(file.deletion_vector, root, file.physical_rows)
     # The last range has no end: should the log be wrong about the size, no row is lost.
     stop = part.stop if part.stop < file.size else _END
-    return Piece(file.path, part.start, stop, constants, kept)
+    return Piece(file.path, part.start, stop, constants, kept, first_number)
 
 
 def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:
