@@ -38,7 +38,9 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.evolution import bare, evolved
+from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.log_changes import LogChange, MakeRows
+from sparkport.spark.provisional import as_stored
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import encode, spark_field, storage_type
 
@@ -151,7 +153,7 @@ def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRo
         table.root,
         plan.found.version,
         plan.spark_schema,
-        kept | packed(plan.alteration.shape.constraints),
+        with_indexed_ids(kept | packed(plan.alteration.shape.constraints), plan.spark_schema),
         partitions,
         plan.alteration.reads_rows,
         rows,
@@ -231,7 +233,8 @@ def _stage_all(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> None:
         if keys:
             kept.append(rows.select(keys))
         arrays = [encode(array, field) for array, field in zip(rows.columns, plan.new, strict=True)]
-        arrays += batch.columns[len(plan.old) :]
+        if len(plan.columns) > len(plan.old):
+            arrays.append(as_stored(batch.column(len(plan.old))))
         stage.add(pa.RecordBatch.from_arrays(arrays, logical))
     stage.close()
     if kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.predicates import Expression, column_names
+from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.spark import tasks
 from sparkport.spark.columns import TableColumn
@@ -25,6 +26,7 @@ from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.jobs import Jobs, Work
 from sparkport.spark.leftovers import owned, sweep
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
+from sparkport.spark.provisional import first_numbers, lacks_all_ids
 from sparkport.spark.tasks import POSITION, ColumnRead, ReadPlan
 from sparkport.spark.units import FILE_NUMBER, Sizes, Unit, files_of, piece, units
 
@@ -72,8 +74,10 @@ class ArrowLane:
             filter=expression,
             filter_columns=() if expression is None else tuple(column.read for column in tested),
             batch_rows=min(options.batch_size or _BATCH_ROWS, _BATCH_ROWS),
+            id_name=next((column.physical.name for column in columns if is_rowid(column.exact)), ""),
         )
-        return self._read(call, table, root, files, columns, plan)
+        missing = missing_ids(snapshot, read_columns(columns, wanted, options.filter))
+        return self._read(call, table, root, files, columns, plan, missing, {})
 
     def locate(
         self,
@@ -100,9 +104,9 @@ class ArrowLane:
             filter=pc.field(id_column.physical.name).isin(ids),
             filter_columns=(id_column,),
         )
-        numbers = {file.path: number for number, file in enumerate(snapshot.files)}
+        places = {file.path: place for place, file in enumerate(snapshot.files)}
         files = matching_files(snapshot, columns, predicate)
-        return self._read(call, table, root, files, columns, plan, numbers)
+        return self._read(call, table, root, files, columns, plan, {}, places)
 
     def _read(
         self,
@@ -112,12 +116,13 @@ class ArrowLane:
         files: Sequence[DataFile],
         columns: Sequence[TableColumn],
         plan: ReadPlan,
-        numbers: Mapping[str, int] | None = None,
+        missing: Mapping[str, int],
+        places: Mapping[str, int],
     ) -> Iterator[pa.RecordBatch]:
         read = {column.physical.name for column in (*plan.columns, *plan.filter_columns)}
         share = min(1.0, max(1, len(read)) / max(1, len(columns)))
         work = [
-            functools.partial(_pieces, unit, root, columns, numbers)
+            functools.partial(_pieces, unit, root, columns, missing, places)
             for unit in units(files, self.sizes, share=share, small=self._ahead - 1)
         ]
         if self._is_local:
@@ -162,14 +167,37 @@ def matching_files(
         (column.physical.name,): column.logged for column in tested.values()
     }
 
+    tested_id = [column for column in tested.values() if is_rowid(column.exact)]
+    ids = (tested_id[0].physical.name,) if tested_id else ()
+    numbers = missing_ids(snapshot, tested_id)
+
     def known(file: DataFile, path: tuple[str, ...]) -> Bounds:
         column = logged.get(path)
         if column is None:
             return Bounds()
         found = bounds(file, column)
+        if path == ids and file.path in numbers:
+            # Rows without an id have a number that is less than any.
+            none = lacks_all_ids(file, tested_id[0])
+            return Bounds(
+                None, pa.scalar(-1, pa.int64()) if none else found.maximum, None, file.physical_rows
+            )
         return Bounds(found.minimum, found.maximum, found.null_count, file.physical_rows)
 
     return [file for file in snapshot.files if may_match(condition, functools.partial(known, file))]
+
+
+def read_columns(
+    columns: Sequence[TableColumn], wanted: Sequence[TableColumn], predicate: Expression | None
+) -> list[TableColumn]:
+    """Return the columns that a scan reads: those it gives and those it tests."""
+    return [*wanted, *(column for column in columns if column.exact.name in _names(predicate))]
+
+
+def missing_ids(snapshot: DeltaSnapshot, columns: Iterable[TableColumn]) -> dict[str, int]:
+    """Return the first numbers of the files that may have rows without ids, if the row id is read."""
+    column = next((column for column in columns if is_rowid(column.exact)), None)
+    return {} if column is None else first_numbers(snapshot, column)
 
 
 def sweep_spools() -> None:
@@ -182,9 +210,16 @@ def _names(predicate: Expression | None) -> set[str]:
 
 
 def _pieces(
-    unit: Unit, root: str, columns: Sequence[TableColumn], numbers: Mapping[str, int] | None
+    unit: Unit,
+    root: str,
+    columns: Sequence[TableColumn],
+    missing: Mapping[str, int],
+    places: Mapping[str, int],
 ) -> list[tasks.Piece]:
-    return [piece(part, root, columns, numbers) for part in unit.parts]
+    return [
+        piece(part, root, columns, missing.get(part.file.path), places.get(part.file.path))
+        for part in unit.parts
+    ]
 
 
 def _spool(

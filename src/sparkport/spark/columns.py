@@ -31,7 +31,8 @@ class TableColumn:
     """One column: `exact` as clients see it, `stored` under the same name, `physical` as in files.
 
     `logical` is its name in Spark, which is another for the row id alone. Of a type that Arrow does
-    not have, clients get the values as text; a padded one is not in files as clients see it.
+    not have, clients get the values as text; a padded one is not in files as clients see it. The
+    row id of a table that has no column for it is absent.
     """
 
     exact: pa.Field
@@ -42,6 +43,7 @@ class TableColumn:
     is_text_of_another: bool = False
     is_padded: bool = False
     is_year_month: bool = False
+    is_absent: bool = False
 
     @property
     def is_as_stored(self) -> bool:
@@ -77,8 +79,8 @@ class TableColumn:
             return None  # no stored value is exactly this one
 
 
-def table_columns(metadata: Metadata) -> tuple[TableColumn, ...]:
-    """Return the columns of a version of a table, with the row id last if it has one."""
+def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
+    """Return the columns of a version of a table, with the row id last if it has one or `shows_ids`."""
     mode = mapping_mode(metadata)
     fields = metadata.schema["fields"]
     columns = [
@@ -95,8 +97,22 @@ def table_columns(metadata: Metadata) -> tuple[TableColumn, ...]:
                     exact, pa.field(exact.name, exact.type), _physical_field(field, mode), field["name"]
                 )
             )
-            break
+            return tuple(columns)
+    if shows_ids:
+        columns.append(_absent_id(pa.schema([column.exact for column in columns])))
     return tuple(columns)
+
+
+def _absent_id(plain: pa.Schema) -> TableColumn:
+    exact = with_rowid(plain).field(len(plain))
+    stored = pa.field(exact.name, exact.type)
+    name = rowid_spark_field(plain)["name"]
+    return TableColumn(exact, stored, pa.field(name, exact.type), name, is_absent=True)
+
+
+def has_ids(metadata: Metadata) -> bool:
+    """Tell whether a table has a column for the row ids."""
+    return any(ROWID_KEY in (field.get("metadata") or {}) for field in metadata.schema["fields"])
 
 
 def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from sparkport.spark import log_changes
 from sparkport.spark.columns import rowid_spark_field
 from sparkport.spark.constraints import packed
 from sparkport.spark.folders import MORE
+from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
 
@@ -43,7 +44,7 @@ class NewTable:
     @property
     def properties(self) -> dict[str, str]:
         """The properties of the table."""
-        return _PROPERTIES | packed(self.constraints)
+        return with_indexed_ids(_PROPERTIES | packed(self.constraints), self.spark_schema)
 
 
 def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
@@ -80,7 +81,9 @@ def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
     """Make or replace a table through Spark Connect, where its comment and constraints come second."""
     writer = session.createDataFrame([], StructType.fromJson(dict(table.spark_schema))).write.format("delta")
     mode = "overwrite" if replaces else "error"
-    writer.mode(mode).option("overwriteSchema", replaces).options(**_PROPERTIES).save(table.root)
+    writer.mode(mode).option("overwriteSchema", replaces).options(
+        **with_indexed_ids(_PROPERTIES, table.spark_schema)
+    ).save(table.root)
     notes = packed(table.constraints) | ({"comment": table.comment} if table.comment else {})
     if notes:
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in notes.items())

@@ -10,6 +10,7 @@ from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.lanes import Lane
+from sparkport.spark.provisional import greatest_id
 from sparkport.spark.rowids import RowIds
 from sparkport.spark.session import SparkHost
 from sparkport.spark.transactions import SparkTransactions
@@ -28,11 +29,13 @@ class Engine:
         sizes: Sizes | None = None,
         lane: Lane = Lane.AUTO,
         direct_reads: bool = False,
+        adopts: bool = False,
         transaction_idle_seconds: float = 3600.0,
     ) -> None:
         self.host = host
         self.lane = lane
         self.direct_reads = direct_reads
+        self.adopts = adopts
         self.sizes = sizes or Sizes()
         self.jobs = Jobs(host)
         self.arrow_lane = ArrowLane(self.jobs, self.sizes)
@@ -50,8 +53,9 @@ class Engine:
 
     def row_ids(self, root: str) -> RowIds:
         """Return what hands out the row ids of a table."""
+        log = self.log(root)
         with self._lock:
-            return self._row_ids.setdefault(root, RowIds(root))
+            return self._row_ids.setdefault(root, RowIds(root, lambda: greatest_id(log.snapshot())))
 
     def commits(self, root: str, table: str) -> TableCommits:
         """Return what orders the writes to a table."""

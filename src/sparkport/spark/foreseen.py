@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.catalog.rowid import is_rowid
 from sparkport.spark.columns import TableColumn
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.actions import DataFile, DeletionVector
+from sparkport.spark.delta.deletion_vectors import keep_mask
 from sparkport.spark.delta.statistics import StoredColumn, file_statistics
+from sparkport.spark.provisional import lacks_all_ids
 
 _BATCH_ROWS = 1 << 16
 
+Ids = npt.NDArray[np.int64]
 
-def foreseen(files: Sequence[DataFile], wanted: Sequence[TableColumn]) -> Iterator[pa.RecordBatch] | None:
+
+def foreseen(
+    files: Sequence[DataFile],
+    wanted: Sequence[TableColumn],
+    *,
+    root: str = "",
+    numbers: Mapping[str, int] | None = None,
+) -> Iterator[pa.RecordBatch] | None:
     """Return the rows of a scan of no columns, or of the row id alone; None if the files must be read.
 
     DuckDB counts rows by asking for their ids. Those of a file that has as many rows as there
-    are numbers from its least id to its greatest are just these numbers.
+    are numbers from its least id to its greatest are just these numbers; where no row has an id,
+    they are the numbers that begin with the one in `numbers`, by the path of the file.
     """
     if not wanted:
         counts = [file.row_count for file in files]
@@ -27,12 +39,25 @@ def foreseen(files: Sequence[DataFile], wanted: Sequence[TableColumn]) -> Iterat
         return _without_columns(sum(known)) if len(known) == len(counts) else None
     if not all(is_rowid(column.exact) for column in wanted):
         return None
-    ranges = [_id_range(file, wanted[0].logged) for file in files]
-    sure = [ids for ids in ranges if ids is not None]
-    return _ids(sure, [column.exact.name for column in wanted]) if len(sure) == len(ranges) else None
+    parts = [_ids_of(root, file, wanted[0], (numbers or {}).get(file.path)) for file in files]
+    sure = [part for part in parts if part is not None]
+    if len(sure) < len(parts):
+        return None
+    names = [column.exact.name for column in wanted]
+    return (pa.record_batch([pa.array(ids)] * len(names), names) for part in sure for ids in part)
 
 
-def _id_range(file: DataFile, column: StoredColumn) -> range | None:
+def _ids_of(root: str, file: DataFile, column: TableColumn, first: int | None) -> Iterable[Ids] | None:
+    if first is None:
+        return _id_range(file, column.logged)
+    if file.physical_rows is None or not lacks_all_ids(file, column):
+        return None
+    if file.deletion_vector is None:
+        return _pieces(first, file.physical_rows, -1)
+    return _kept(root, file.deletion_vector, first, file.physical_rows)
+
+
+def _id_range(file: DataFile, column: StoredColumn) -> Iterable[Ids] | None:
     known = file_statistics(file)
     low, high = known.minimum.get(column.path), known.maximum.get(column.path)
     if (
@@ -44,7 +69,21 @@ def _id_range(file: DataFile, column: StoredColumn) -> range | None:
         return None
     if not isinstance(low, int) or not isinstance(high, int) or high - low + 1 != file.row_count:
         return None
-    return range(low, high + 1)
+    return _pieces(low, file.row_count, 1)
+
+
+def _pieces(first: int, count: int, step: int) -> Iterator[Ids]:
+    for start in range(0, count, _BATCH_ROWS):
+        yield first + step * np.arange(start, min(start + _BATCH_ROWS, count), dtype=np.int64)
+
+
+def _kept(root: str, vector: DeletionVector, first: int, count: int) -> Iterator[Ids]:
+    """Yield the numbers of the rows that a deletion vector leaves."""
+    mask = np.frombuffer(keep_mask(vector, root, count), np.uint8)
+    for start in range(0, count, _BATCH_ROWS):
+        rows = min(_BATCH_ROWS, count - start)
+        bits = np.unpackbits(mask[start // 8 : (start + rows + 7) // 8], count=rows, bitorder="little")
+        yield first - start - np.flatnonzero(bits).astype(np.int64)
 
 
 def _without_columns(count: int) -> Iterator[pa.RecordBatch]:
@@ -52,10 +91,3 @@ def _without_columns(count: int) -> Iterator[pa.RecordBatch]:
         rows = min(count, _BATCH_ROWS)
         yield pa.record_batch([pa.nulls(rows)], [""]).select([])
         count -= rows
-
-
-def _ids(ranges: Sequence[range], names: list[str]) -> Iterator[pa.RecordBatch]:
-    for ids in ranges:
-        for start in range(ids.start, ids.stop, _BATCH_ROWS):
-            values = pa.array(np.arange(start, min(start + _BATCH_ROWS, ids.stop), dtype=np.int64))
-            yield pa.record_batch([values] * len(names), names)

@@ -7,14 +7,20 @@ for a column that was not. The classes are internal to Delta; the tests of ALTER
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from sparkport.errors import ConflictError, UnsupportedOperationError
+from sparkport.spark.delta.files import location_of, resolve
+from sparkport.spark.names import quoted
+
+_ROW_IN_TASK = (1 << 33) - 1
 
 MakeRows = Callable[[SparkSession], DataFrame]
 
@@ -53,6 +59,26 @@ class FileChange:
     rows: MakeRows | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Rows of a version that get ids; their files are written again, in `parts` or fewer.
+
+    `first_ids` returns the first ids of so many ranges of so many ids; no part has more than
+    `most_rows`. With `spark_schema` the table gets the column for the ids.
+    """
+
+    table: str
+    root: str
+    version: int
+    spark_schema: Mapping[str, Any] | None
+    configuration: Mapping[str, str]
+    id_name: str
+    paths: frozenset[str]
+    parts: int
+    most_rows: int
+    first_ids: Callable[[int, int], list[int]]
+
+
 def has_transactions(session: SparkSession) -> bool:
     """Say whether Delta's transactions are within reach; over Spark Connect they are not."""
     return hasattr(session, "_jsparkSession")
@@ -61,19 +87,10 @@ def has_transactions(session: SparkSession) -> bool:
 def commit(change: LogChange, session: SparkSession) -> None:
     """Make the change in one commit. Raises ConflictError if the table is no longer at its version."""
     java = _Java(session)
-    transaction = java.transaction(change.root)
-    if transaction.readVersion() != change.version:
-        raise ConflictError(change.table, "another writer changed it at the same time")
+    transaction = java.transaction_at(change.root, change.version, change.table)
     old = transaction.metadata()
-    new = old.copy(
-        old.id(),
-        old.name(),
-        old.description(),
-        old.format(),
-        json.dumps(change.spark_schema),
-        java.sequence(change.partition_columns),
-        java.properties(change.configuration),
-        old.createdTime(),
+    new = java.changed(
+        old, change.spark_schema, java.sequence(change.partition_columns), change.configuration
     )
     transaction.updateMetadata(new, False)
     actions = java.actions()
@@ -99,6 +116,42 @@ def commit_files(change: FileChange, session: SparkSession) -> None:
     no_predicate = {"DELETE": java.empty, "UPDATE": java.jvm.scala.Option.empty()}[change.operation]
     operation = java.operation(change.operation.capitalize(), no_predicate)
     transaction.commit(actions.sequence(), operation)
+
+
+def number_rows(change: Numbering, session: SparkSession) -> None:
+    """Give ids to rows in one commit that says of itself that it changes no data.
+
+    Raises ConflictError if the table is no longer at its version.
+    """
+    java = _Java(session)
+    transaction = java.transaction_at(change.root, change.version, change.table)
+    old = new = transaction.metadata()
+    if change.spark_schema is not None:
+        new = java.changed(old, change.spark_schema, old.partitionColumns(), change.configuration)
+        transaction.updateMetadata(new, False)
+    root = location_of(change.root)
+    files = [
+        file for file in java.listed(transaction.filterFiles()) if resolve(root, file.path()) in change.paths
+    ]
+    actions = java.actions()
+    if files:
+        rows = _numbered(change, DataFrame(java.rows(transaction, files), session))
+        actions.rearrange(files, transaction.writeFiles(rows._jdf))  # noqa: SLF001
+    transaction.commit(actions.sequence(), java.operation("UpdateSchema", old.schema(), new.schema()))
+
+
+def _numbered(change: Numbering, frame: DataFrame) -> DataFrame:
+    """Return rows with an id each: a range for each task, so that each file has ids that are near."""
+    frame = frame.coalesce(change.parts)
+    count = frame._jdf.rdd().getNumPartitions()  # noqa: SLF001
+    starts = ", ".join(f"{first}L" for first in change.first_ids(count, change.most_rows))
+    row = f"(monotonically_increasing_id() & {_ROW_IN_TASK}L)"
+    too_many = "CAST(raise_error('a file has more rows than the log says') AS BIGINT)"
+    fresh = f"element_at(array({starts}), spark_partition_id() + 1) + {row}"
+    numbered = sf.expr(f"IF({row} < {change.most_rows}L, {fresh}, {too_many})")
+    if change.spark_schema is None:
+        numbered = sf.coalesce(sf.col(quoted(change.id_name)), numbered)
+    return frame.withColumn(change.id_name, numbered)
 
 
 def replace(
@@ -179,6 +232,41 @@ class _Java:
             snapshot = log.getSnapshotAt(version, none, none, False)
         return log.startTransaction(none, self.jvm.scala.Option.apply(snapshot))
 
+    def transaction_at(self, root: str, version: int, table: str) -> Any:  # noqa: ANN401
+        """Begin at a version. Raises ConflictError if it is no longer the newest."""
+        found = self.transaction(root)
+        if found.readVersion() != version:
+            raise ConflictError(table, "another writer changed it at the same time")
+        return found
+
+    def changed(
+        self,
+        metadata: Any,  # noqa: ANN401
+        spark_schema: Mapping[str, Any],
+        partition_columns: Any,  # noqa: ANN401
+        configuration: Mapping[str, str],
+    ) -> Any:  # noqa: ANN401
+        """Return the metadata of a table with other columns and properties."""
+        return metadata.copy(
+            metadata.id(),
+            metadata.name(),
+            metadata.description(),
+            metadata.format(),
+            json.dumps(spark_schema),
+            partition_columns,
+            self.properties(configuration),
+            metadata.createdTime(),
+        )
+
+    def rows(self, transaction: Any, files: list[Any]) -> Any:  # noqa: ANN401
+        """Return the rows of some files of a transaction's table, less those that are deleted."""
+        # Delta takes the session of the thread, and a thread of ours has none by itself.
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.session)
+        is_streaming, no_name = False, self.jvm.scala.Option.empty()
+        return transaction.deltaLog().createDataFrame(
+            transaction.snapshot(), self.sequence(files), is_streaming, no_name
+        )
+
     def properties(self, configuration: Mapping[str, str]) -> Any:  # noqa: ANN401
         """Return a Scala map."""
         found = self.singleton("scala.collection.immutable.Map$").empty()
@@ -231,6 +319,15 @@ class _Actions:
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""
         self._items += self._java.listed(files)
+
+    def rearrange(self, old: list[Any], new: Any) -> None:  # noqa: ANN401
+        """Put files that the transaction has written in the place of others with the same rows."""
+        now = int(time.time() * 1000)
+        self._items += [file.removeWithTimestamp(now, False) for file in old]
+        read = self._java.jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        for file in self._java.listed(new):
+            ((kind, details),) = json.loads(file.json()).items()
+            self._items.append(read(json.dumps({kind: {**details, "dataChange": False}})))
 
     def sequence(self) -> Any:  # noqa: ANN401
         """Return the actions as Delta wants them."""

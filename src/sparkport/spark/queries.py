@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col, expr, lit
+from pyspark.sql.functions import coalesce, col, expr, lit, monotonically_increasing_id
 
 from sparkport.catalog.predicates import Expression
+from sparkport.catalog.rowid import is_rowid
 from sparkport.spark.columns import TableColumn
+from sparkport.spark.names import quoted
 from sparkport.spark.predicates import spark_sql
+from sparkport.spark.provisional import OF_ALL_FILES
 
 
 def delta_query(
@@ -19,10 +22,22 @@ def delta_query(
     wanted: Sequence[TableColumn],
     predicate: Expression | None,
     session: SparkSession,
+    *,
+    lacks_ids: bool = False,
 ) -> DataFrame:
-    """Return the query of one version of a Delta table."""
+    """Return the query of one version of a Delta table; rows that lack ids get numbers in their place."""
     frame = session.read.format("delta").option("versionAsOf", version).load(root)
+    if lacks_ids:
+        frame = _numbered(frame, next(column for column in columns if is_rowid(column.exact)))
     return narrowed(frame, columns, wanted, predicate)
+
+
+def _numbered(frame: DataFrame, column: TableColumn) -> DataFrame:
+    number = lit(OF_ALL_FILES) - monotonically_increasing_id()
+    quoted_name = quoted(column.logical)
+    return frame.withColumn(
+        column.logical, number if column.is_absent else coalesce(col(quoted_name), number)
+    )
 
 
 def narrowed(
@@ -44,7 +59,7 @@ def narrowed(
 
 
 def _stored(column: TableColumn) -> Column:
-    value = col("`" + column.logical.replace("`", "``") + "`")
+    value = col(quoted(column.logical))
     if column.is_text_of_another:
         return value.cast("string")
     if column.is_year_month:

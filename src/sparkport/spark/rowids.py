@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,13 @@ class RowIds:
     """Hands out the ids of one table.
 
     A server claims a block of ids by making a file of its number, which only one can do. In stores
-    where that cannot be told, it takes one of two thousand million blocks by chance.
+    where that cannot be told, it takes one of two thousand million blocks by chance. `greatest` tells
+    the greatest id that is in the table, which may be a copy of another with the ids of that.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, greatest: Callable[[], int] = lambda: -1) -> None:
         self._folder = None if "://" in root else Path(root) / _FOLDER
+        self._greatest = greatest
         self._lock = threading.Lock()
         self._next = self._end = 0
 
@@ -35,19 +38,36 @@ class RowIds:
         with self._lock:
             while count:
                 if self._next == self._end:
-                    block = self._claimed()
-                    self._next, self._end = block << _BLOCK_BITS, (block + 1) << _BLOCK_BITS
+                    self._begin_block()
                 size = min(count, self._end - self._next)
                 parts.append(np.arange(self._next, self._next + size, dtype=np.int64))
                 self._next += size
                 count -= size
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    def ranges(self, count: int, size: int) -> list[int]:
+        """Return the first ids of so many ranges, each of `size` ids that nobody has or will have."""
+        size = min(size, _BLOCK_ROWS)
+        firsts = []
+        with self._lock:
+            for _ in range(count):
+                if self._end - self._next < size:
+                    self._begin_block()
+                firsts.append(self._next)
+                self._next += size
+        return firsts
+
+    def _begin_block(self) -> None:
+        block = self._claimed()
+        self._next, self._end = block << _BLOCK_BITS, (block + 1) << _BLOCK_BITS
+
     def _claimed(self) -> int:
         if self._folder is None:
             return secrets.randbelow(_BLOCKS)
         self._folder.mkdir(parents=True, exist_ok=True)
-        block = 1 + max((int(name) for name in os.listdir(self._folder) if name.isdigit()), default=-1)  # noqa: PTH208
+        names = os.listdir(self._folder)  # noqa: PTH208
+        used = max((int(name) for name in names if name.isdigit()), default=-1)
+        block = 1 + max(used, self._greatest() >> _BLOCK_BITS)
         while True:
             try:
                 (self._folder / str(block)).touch(exist_ok=False)

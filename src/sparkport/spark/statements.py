@@ -15,12 +15,13 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.rowid import rowid_name, without_rowid
+from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
+    PreconditionError,
     RowNotFoundError,
     SchemaMismatchError,
     UnsupportedOperationError,
@@ -28,13 +29,14 @@ from sparkport.errors import (
 from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark import merges, row_changes
 from sparkport.spark.checks import Readable, RowChecks
-from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.commits import TableCommits, retried
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
 from sparkport.spark.evolution import bare
 from sparkport.spark.gates import Gate
+from sparkport.spark.provisional import OF_NO_FILE, are_provisional
 from sparkport.spark.row_changes import Located, NewRows
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import decode, encode
@@ -153,7 +155,10 @@ class SparkStatement(Statement):
 
     def _check_same_columns(self) -> None:
         newest = self._target.newest_metadata()
-        if newest.schema != self._metadata.schema or own_constraints(newest) != self._constraints:
+        if (
+            _plain_fields(newest) != _plain_fields(self._metadata)
+            or own_constraints(newest) != self._constraints
+        ):
             raise ConflictError(self._name, "its columns were altered meanwhile")
 
     def _spark_fields(self) -> list[dict[str, Any]]:
@@ -166,12 +171,18 @@ class SparkStatement(Statement):
         self._stage.add(pa.RecordBatch.from_arrays(stored, [column.logical for column in columns]))
 
 
+def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
+    """Return the columns but for the ids: a table may have been adopted meanwhile."""
+    return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
+
+
 class InsertStatement(SparkStatement):
     """Appends rows under fresh ids."""
 
     def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
         super().__init__(call, engine, target, returning=returning)
         self._checks = RowChecks(call, target, self._constraints)
+        self._answered = 0
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._plain)
@@ -182,7 +193,13 @@ class InsertStatement(SparkStatement):
             arrays.append(pa.array(self._row_ids.take(rows.num_rows)))
         if rows.num_rows:
             self._store(list(self._columns), arrays)
-        return batch_of(arrays, self._shown, rows.num_rows) if self._returning else None
+        if not self._returning:
+            return None
+        if len(self._shown) == len(self._plain) and rowid_name(self._target.arrow_schema) is not None:
+            arrays.append(pa.array(OF_NO_FILE - self._answered - np.arange(rows.num_rows)))
+            self._answered += rows.num_rows
+            return batch_of(arrays, with_rowid(self._shown), rows.num_rows)
+        return batch_of(arrays, self._shown, rows.num_rows)
 
     def _applied(self) -> int:
         if not self._stage.rows:
@@ -221,6 +238,16 @@ class _ByIdStatement(SparkStatement):
             row_changes.commit, self._path, self._target.root, located, new_rows, self.operation
         )
         self._commits.change(self._call, work)
+
+    def _sent_ids(self, column: pa.Array) -> Ids:
+        """Return the ids of a batch; refuse the numbers of rows that had no id when they were read."""
+        ids = row_ids(column)
+        if are_provisional(ids):
+            raise PreconditionError(
+                f"row ids of table '{self._name}' are provisional: its rows had none when they were read;"
+                " read them again"
+            )
+        return ids
 
     def _old_rows(self, ids: Ids) -> pa.RecordBatch:
         """Return the rows as the statement sees them, in the order of the ids that are there."""
@@ -268,7 +295,7 @@ class UpdateStatement(_ByIdStatement):
             raise SchemaMismatchError(
                 f"UPDATE sets {len(self._set)} columns by row id, input has {batch.num_columns}"
             )
-        ids = row_ids(batch.column(batch.num_columns - 1))
+        ids = self._sent_ids(batch.column(batch.num_columns - 1))
         arrays = [conform_column(batch.column(i), column.exact) for i, column in enumerate(self._set)]
         changes = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.exact for column in self._set]))
         check_not_null(self._target.name, changes, changes.schema)
@@ -354,7 +381,7 @@ class DeleteStatement(_ByIdStatement):
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != 1:
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
-        ids = row_ids(batch.column(0))
+        ids = self._sent_ids(batch.column(0))
         if self._returning:
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]

@@ -31,13 +31,14 @@ from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
 from sparkport.spark import direct, row_changes, sql_lane
+from sparkport.spark.adoption import give_ids, is_adoptable
 from sparkport.spark.alter import alter
-from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files
-from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
+from sparkport.spark.columns import TableColumn, has_ids, table_columns
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.readable import unreadable_reason
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
 from sparkport.spark.foreseen import foreseen
@@ -98,7 +99,7 @@ class DeltaTable(DynamicTable):
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns of the newest version."""
-        return self._arrow_schema(self._log.heading().metadata)
+        return self._arrow_schema(self._log.heading())
 
     @property
     def constraints(self) -> TableConstraints:
@@ -109,7 +110,7 @@ class DeltaTable(DynamicTable):
         """Tell whether the log says what the table is; a damaged one is noted in the server's log."""
         call.check()
         try:
-            self._arrow_schema(self._log.heading().metadata)
+            self._arrow_schema(self._log.heading())
         except SparkportError as error:
             _log.warning("table left out of the listing", table=str(self), reason=str(error))
             return False
@@ -119,22 +120,22 @@ class DeltaTable(DynamicTable):
         """Fix the version that the call reads."""
         found = self._state(call, time_point)
         pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}")
-        return Snapshot(pin, self._arrow_schema(found.metadata), found.row_count)
+        return Snapshot(pin, self._arrow_schema(found), found.row_count)
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
         """Cut large tables by their files."""
         found = self._state(call, options.time_point)
         if self._sql_reason(found) is not None:
             return 1
-        files = matching_files(found, self._columns_of(found.metadata), options.filter)
+        files = matching_files(found, self._columns_of(found), options.filter)
         return endpoint_count(files, self._engine.sizes)
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read one version: projected, filtered, cut to slice and limit."""
         call.check()
         found = self._state(call, options.time_point)
-        columns = self._columns_of(found.metadata)
-        full = self._arrow_schema(found.metadata)
+        columns = self._columns_of(found)
+        full = self._arrow_schema(found)
         names = full.names if options.columns is None else options.columns
         wanted = [columns[index] for index in dict.fromkeys(find_column(full, name) for name in names)]
         projected = pa.schema([column.exact for column in wanted])
@@ -148,10 +149,9 @@ class DeltaTable(DynamicTable):
     def direct_files(self, call: Call, options: ScanOptions) -> list[str] | None:
         """Return the files of the scan if clients may and can read them by themselves."""
         found = self._state(call, options.time_point)
-        allowed = found.metadata.configuration.get(direct.PROPERTY, str(self._engine.direct_reads)).lower()
-        if allowed != "true" or self._sql_reason(found) is not None:
+        if not self._is_read_directly(found) or self._sql_reason(found) is not None:
             return None
-        columns = self._columns_of(found.metadata)
+        columns = self._columns_of(found)
         return direct.plain_files(
             files_of(matching_files(found, columns, options.filter), options.slice), columns
         )
@@ -159,10 +159,12 @@ class DeltaTable(DynamicTable):
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return what the log is sure of for the version that the call reads."""
         found = self._state(call, None)
-        columns = self._columns_of(found.metadata)
-        wanted = columns[find_column(self._arrow_schema(found.metadata), column)]
+        columns = self._columns_of(found)
+        wanted = columns[find_column(self._arrow_schema(found), column)]
         unknown = pa.scalar(None, wanted.exact.type)
-        known = exact_statistics(found, wanted.logged) if wanted.is_as_stored else None
+        # Of the row id what is stored is not all that clients see.
+        is_sure = wanted.is_as_stored and not missing_ids(found, [wanted])
+        known = exact_statistics(found, wanted.logged) if is_sure else None
         if known is None:
             return ColumnStatistics(unknown, unknown, has_null=True, has_not_null=True, distinct_count=0)
         low = high = unknown
@@ -192,11 +194,13 @@ class DeltaTable(DynamicTable):
         return InsertStatement(call, self._engine, self, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
-        """Start an UPDATE."""
+        """Start an UPDATE; rows without ids get theirs first."""
+        self._give_ids(call)
         return UpdateStatement(call, self._engine, self, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
-        """Start a DELETE."""
+        """Start a DELETE; rows without ids get theirs first."""
+        self._give_ids(call)
         return DeleteStatement(call, self._engine, self, returning=returning)
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
@@ -249,7 +253,7 @@ class DeltaTable(DynamicTable):
             return None
         if any(file.physical_rows is None for file in found.files):
             return None
-        columns = self._columns_of(found.metadata)
+        columns = self._columns_of(found)
         wanted = columns if whole else columns[-1:]
         predicate = _among(columns[-1].exact.name, ids)
         batches = self._engine.arrow_lane.locate(
@@ -281,7 +285,7 @@ class DeltaTable(DynamicTable):
         part = files_of if reason is None else all_or_none
         files = part(found.files, options.slice)
         if options.filter is None:
-            known = foreseen(files, wanted)
+            known = foreseen(files, wanted, root=self._entry.root, numbers=missing_ids(found, wanted))
             if known is not None:
                 return known
         if reason is None:
@@ -292,7 +296,13 @@ class DeltaTable(DynamicTable):
             return iter(())
         _log.debug("scan by Spark SQL", table=str(self), reason=reason)
         query = functools.partial(
-            delta_query, self._entry.root, found.version, columns, wanted, options.filter
+            delta_query,
+            self._entry.root,
+            found.version,
+            columns,
+            wanted,
+            options.filter,
+            lacks_ids=bool(missing_ids(found, read_columns(columns, wanted, options.filter))),
         )
         return sql_lane.scan(self._engine.jobs, call, str(self), query, [column.stored for column in wanted])
 
@@ -323,14 +333,35 @@ class DeltaTable(DynamicTable):
                         return found
                 raise NotFoundError("snapshot", time_point.value)
 
-    def _columns_of(self, metadata: Metadata) -> tuple[TableColumn, ...]:
+    def _give_ids(self, call: Call) -> None:
+        """Let a statement that goes by ids find them, in its own transaction too."""
+        heading = self._log.heading()
+        adopts = self._adopts(heading)
+        if not adopts and not has_ids(heading.metadata):
+            return
+        version = give_ids(call, self._engine, self, self._state(call, None), adopts=adopts)
+        if version is not None:
+            self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, version)
+
+    def _adopts(self, found: Heading | DeltaSnapshot) -> bool:
+        """Tell whether a table that has no ids gets them when they are needed."""
+        if not self._engine.adopts or self._engine.host.is_connect or self._is_read_directly(found):
+            return False
+        return is_adoptable(found.protocol, found.metadata)
+
+    def _is_read_directly(self, found: Heading | DeltaSnapshot) -> bool:
+        allowed = found.metadata.configuration.get(direct.PROPERTY, str(self._engine.direct_reads))
+        return allowed.lower() == "true"
+
+    def _columns_of(self, found: Heading | DeltaSnapshot) -> tuple[TableColumn, ...]:
         kept = self._columns
-        if kept is None or kept[0] is not metadata:
-            self._columns = kept = (metadata, table_columns(metadata))
+        if kept is None or kept[0] is not found.metadata:
+            columns = table_columns(found.metadata, shows_ids=self._adopts(found))
+            self._columns = kept = (found.metadata, columns)
         return kept[1]
 
-    def _arrow_schema(self, metadata: Metadata) -> pa.Schema:
-        return pa.schema([column.exact for column in self._columns_of(metadata)])
+    def _arrow_schema(self, found: Heading | DeltaSnapshot) -> pa.Schema:
+        return pa.schema([column.exact for column in self._columns_of(found)])
 
     def __str__(self) -> str:
         return f"{self._entry.schema}.{self._entry.name}"

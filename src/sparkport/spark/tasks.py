@@ -38,6 +38,7 @@ class ReadPlan:
     """What all units of one scan have in common.
 
     The filter speaks of the columns by their physical names; rows for which it is not true are left out.
+    `id_name` is the physical name of the row id, for which rows that have none get their number.
     """
 
     columns: tuple[ColumnRead, ...]
@@ -45,6 +46,7 @@ class ReadPlan:
     filter: Any = None
     filter_columns: tuple[ColumnRead, ...] = ()
     batch_rows: int = 65_536
+    id_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Piece:
     """A part of a file: the row groups whose middle lies between two offsets.
 
     `constants` has the columns that are not in the file, by physical name; `kept` has a bit per row
-    of the file that is set unless the row was deleted.
+    of the file that is set unless the row was deleted. The rows of the file are numbered downwards
+    from `first_number`; without it every row has an id.
     """
 
     uri: str
@@ -60,6 +63,7 @@ class Piece:
     stop: int
     constants: tuple[tuple[str, pa.Scalar], ...] = ()
     kept: bytes | None = None
+    first_number: int | None = None
 
 
 def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -77,7 +81,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
         return
     present = _present(metadata.schema.to_arrow_schema(), plan)
     names = sorted(set(present.values()))
-    located = any(column.physical.name == POSITION for column in plan.columns)
+    located = piece.first_number is not None or any(c.physical.name == POSITION for c in plan.columns)
     if located:
         present[POSITION] = POSITION
     constants = dict(piece.constants)
@@ -92,7 +96,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
                 rows = raw.append_column(POSITION, pa.arange(offset, stop)) if located else raw
                 rows = _kept(rows, piece.kept, offset)
                 offset = stop
-                yield from _shaped(plan, rows, present, constants)
+                yield from _shaped(plan, rows, present, constants, piece.first_number)
 
 
 def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int]) -> Iterator[int]:
@@ -165,6 +169,8 @@ def _possible(fragment: Any, plan: ReadPlan, piece: Piece) -> set[int]:  # noqa:
         index = file_schema.get_field_index(column.physical.name)
         if plan.by_id or column.physical.name in constants or index < 0:
             return everything
+        if column.physical.name == plan.id_name and piece.first_number is not None:
+            return everything  # the file knows nothing of the numbers
         if file_schema.field(index).type != column.physical.type:
             return everything
     return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
@@ -214,11 +220,22 @@ def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBa
 
 
 def _shaped(
-    plan: ReadPlan, rows: pa.RecordBatch, present: dict[str, str], constants: dict[str, pa.Scalar]
+    plan: ReadPlan,
+    rows: pa.RecordBatch,
+    present: dict[str, str],
+    constants: dict[str, pa.Scalar],
+    first_number: int | None,
 ) -> Iterator[pa.RecordBatch]:
     """Give the columns their names and types, and apply the filter."""
 
     def column(read: ColumnRead) -> pa.Array:
+        found = stored(read)
+        if read.physical.name == plan.id_name and first_number is not None:
+            numbers = pa.compute.subtract(pa.scalar(first_number, pa.int64()), rows.column(POSITION))
+            return pa.compute.coalesce(found, numbers)
+        return found
+
+    def stored(read: ColumnRead) -> pa.Array:
         name = read.physical.name
         if name in constants:
             return pa.repeat(constants[name], rows.num_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -105,21 +105,28 @@ def _check(part: ScanSlice) -> None:
 
 
 def piece(
-    part: Part, root: str, columns: Sequence[TableColumn], numbers: Mapping[str, int] | None = None
+    part: Part,
+    root: str,
+    columns: Sequence[TableColumn],
+    first_number: int | None = None,
+    place: int | None = None,
 ) -> Piece:
-    """Return what a task needs to know to read a part of a file; `numbers` has those of files, by path."""
+    """Return what a task needs to know to read a part of a file.
+
+    Its rows may need numbers, and the file's own place among others may be wanted with them.
+    """
     file = part.file
     names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
     constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
-    if numbers is not None:
-        constants += ((FILE_NUMBER, pa.scalar(numbers[file.path], pa.int32())),)
+    if place is not None:
+        constants += ((FILE_NUMBER, pa.scalar(place, pa.int32())),)
     kept = None
     if file.deletion_vector is not None:
         assert file.physical_rows is not None
         kept = keep_mask(file.deletion_vector, root, file.physical_rows)
     # The last range has no end: should the log be wrong about the size, no row is lost.
     stop = part.stop if part.stop < file.size else _END
-    return Piece(file.path, part.start, stop, constants, kept)
+    return Piece(file.path, part.start, stop, constants, kept, first_number)
 
 
 def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:

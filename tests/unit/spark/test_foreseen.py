@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from sparkport.catalog.rowid import rowid_field
 from sparkport.spark.columns import TableColumn
@@ -73,3 +78,26 @@ def test_long_ranges_come_in_batches() -> None:
 
     assert batches is not None
     assert [batch.num_rows for batch in batches] == [65_536, 65_536, 65_536, 3_392]
+
+
+def test_numbers_of_rows_without_ids_are_foreseen(tmp_path: Path) -> None:
+    """Where no row has an id the numbers follow from the log, less those of deleted rows."""
+    data = struct.pack("<I", 1681511377) + BitMap64([1, 65_537]).serialize()
+    (tmp_path / "v.bin").write_bytes(
+        struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    )
+    vector = DeletionVector("p", str(tmp_path / "v.bin"), 0, len(data), 2)
+    some = DataFile("/some", {}, 1, 0, '{"numRecords": 65540}', vector, 65_540)
+    all_null = file(3, nullCount={"col-1": 3})
+    absent = replace(ROWID, is_absent=True)
+    numbers = {"/some": -1_000_000, "/f": -7}
+
+    def found(column: TableColumn, *files: DataFile) -> list[int] | None:
+        batches = foreseen(files, [column], root=str(tmp_path), numbers=numbers)
+        return None if batches is None else [n for batch in batches for n in batch.column(0).to_pylist()]
+
+    expected = [-1_000_000 - n for n in range(65_540) if n not in {1, 65_537}]
+    assert found(absent, some, file(2)) == [*expected, -7, -8]
+    assert found(ROWID, all_null) == [-7, -8, -9]
+    assert found(ROWID, file(3, nullCount={"col-1": 1})) is None
+    assert found(ROWID, file(3)) is None

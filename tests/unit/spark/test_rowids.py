@@ -64,3 +64,23 @@ def test_stores_without_claims_take_blocks_by_chance() -> None:
     assert one[1] == one[0] + 1
     assert one[0] >= 0
     assert one[0] >> 32 != other[0] >> 32
+
+
+def test_ranges_are_apart_from_each_other_and_from_all_other_ids(tmp_path: Path) -> None:
+    """Every range has as many ids as were asked for, at most a block, and shares none."""
+    ids = RowIds(str(tmp_path))
+    taken = set(ids.take(3).tolist())
+    small, large = ids.ranges(3, 10), ids.ranges(2, 1 << 40)
+    later = ids.take(1)[0]
+
+    assert small == [3, 13, 23]
+    assert large == [1 << 32, 2 << 32]
+    assert later not in taken
+    assert later == 3 << 32
+
+
+def test_copy_of_a_table_does_not_give_its_ids_again(tmp_path: Path) -> None:
+    """The first block is one beyond the greatest id that the table has, whoever gave it."""
+    ids = RowIds(str(tmp_path), lambda: (5 << 32) + 7)
+
+    assert ids.take(1)[0] == 6 << 32

@@ -249,3 +249,28 @@ def test_plans_travel_to_other_processes() -> None:
 
     assert again_plan.filter.equals(plan.filter)
     assert again_piece == piece
+
+
+def test_rows_without_an_id_get_the_number_of_their_place(tmp_path: Path) -> None:
+    """Numbers count all rows of the file downwards, deleted ones too; a filter sees them, ids stay."""
+    table = pa.table({"n": list(range(6)), "id": pa.array([None, 7, None, None, 9, None], pa.int64())})
+    path = written(tmp_path, table, row_group_size=2)
+    id_column = column("rowid", pa.int64(), "id")
+    kept = np.packbits([1, 1, 0, 1, 1, 1], bitorder="little").tobytes()
+    piece = Piece(path, 0, WHOLE, (), kept, first_number=-1000)
+    plan = ReadPlan((column("n", pa.int64()), id_column), id_name="id")
+    below = ReadPlan(
+        (id_column,), id_name="id", filter=pc.field("id") < pc.scalar(-1002), filter_columns=(id_column,)
+    )
+
+    assert [row["rowid"] for row in rows(plan, piece)] == [-1000, 7, -1003, 9, -1005]
+    assert rows(below, piece) == [{"rowid": -1003}, {"rowid": -1005}]
+    assert [row["rowid"] for row in rows(plan, Piece(path, 0, WHOLE))] == [None, 7, None, None, 9, None]
+
+
+def test_table_without_a_column_for_ids_gets_numbers_too(tmp_path: Path) -> None:
+    """All rows of a file that has no ids are numbered, also where nothing of it is read."""
+    path = written(tmp_path, pa.table({"n": [1, 2]}))
+    plan = ReadPlan((column("rowid", pa.int64(), "no such column"),), id_name="no such column")
+
+    assert rows(plan, Piece(path, 0, WHOLE, first_number=-50)) == [{"rowid": -50}, {"rowid": -51}]

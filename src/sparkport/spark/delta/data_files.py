@@ -37,7 +37,13 @@ _UNDERSTOOD = frozenset(
         "vacuumProtocolCheck",
     }
 )
-_KEPT_BY_SPARK = ("delta.constraints.", "delta.dataSkipping", "delta.randomize", "delta.enableRowTracking")
+_KEPT_BY_SPARK = (
+    "delta.constraints.",
+    "delta.dataSkippingStatsColumns",
+    "delta.dataSkippingStringPrefixLength",
+    "delta.enableRowTracking",
+    "delta.randomizeFilePrefixes",
+)
 _KEPT_NOTES = frozenset(
     {
         "delta.generationExpression",

@@ -1,0 +1,26 @@
+"""A warehouse whose tables of others are adopted, in a schema of its own for each test module."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.engine import Engine
+from sparkport.spark.lanes import Lane
+from sparkport.spark.session import SparkHost
+from tests.spark.reading.lake import Lake
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, spark_host: SparkHost) -> Iterator[Lake]:
+    """Return two servers on one folder, of which the second reads by Spark SQL alone."""
+    engines = Engine(spark_host, adopts=True), Engine(spark_host, adopts=True, lane=Lane.SQL)
+    yield Lake(spark, SparkCatalog(engines[0]), SparkCatalog(engines[1]), f"identity_{next(_numbers)}")
+    for engine in engines:
+        engine.jobs.close()
