@@ -17,7 +17,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.predicates import Expression, column_names
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import ScanOptions
-from sparkport.spark import tasks
+from sparkport.spark import calendars, tasks
 from sparkport.spark.columns import TableColumn
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.mapping import mapping_mode
@@ -52,7 +52,8 @@ class ArrowLane:
         self._ahead = jobs.host.settings.cores + 1 if self._is_local else _REMOTE_AHEAD
         if not self._is_local:
             # Executors elsewhere have pyarrow, but not sparkport.
-            cloudpickle.register_pickle_by_value(tasks)  # type: ignore[no-untyped-call]
+            for shipped in (tasks, calendars):
+                cloudpickle.register_pickle_by_value(shipped)  # type: ignore[no-untyped-call]
 
     def scan(
         self,

@@ -1,7 +1,7 @@
 """What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
 
-Executors need pyarrow but not sparkport: away from the server's own machine this module is
-shipped by value, so it imports nothing of the package.
+Executors need pyarrow but not sparkport: away from the server's own machine this module and
+`calendars` are shipped by value, so they import nothing else of the package.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from sparkport.spark.calendars import legacy_columns, rebased
+
 _FIELD_ID = b"PARQUET:field_id"
 POSITION = "\0position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
-_LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
     filesystem, path = _located(piece.uri)
     fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
     metadata = fragment.metadata
-    _check_calendar(metadata, plan)
+    legacy = legacy_columns(metadata)
     groups = _row_groups(metadata, piece)
-    if plan.filter is not None:
+    if plan.filter is not None and not legacy:  # the statistics are in the other calendar too
         groups &= _possible(fragment, plan, piece)
     if not groups:
         return
@@ -93,7 +94,8 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
             offset = sum(metadata.row_group(i).num_rows for i in range(group))
             for raw in _raw_batches(parquet, group, names, plan.batch_rows):
                 stop = offset + raw.num_rows
-                rows = raw.append_column(POSITION, pa.arange(offset, stop)) if located else raw
+                rows = rebased(raw, legacy, metadata) if legacy else raw
+                rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
                 rows = _kept(rows, piece.kept, offset)
                 offset = stop
                 yield from _shaped(plan, rows, present, constants, piece.first_number)
@@ -131,16 +133,6 @@ def _located(uri: str) -> tuple[pafs.FileSystem, str]:
         found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
         return found
     return pafs.LocalFileSystem(use_mmap=True), uri
-
-
-def _check_calendar(metadata: pq.FileMetaData, plan: ReadPlan) -> None:
-    """Refuse dates in the hybrid calendar of early Spark: Arrow would read those before 1582 wrong."""
-    said = metadata.metadata or {}
-    kinds = [column.wanted.type for column in (*plan.columns, *plan.filter_columns)]
-    if any(key in said for key in _LEGACY_CALENDAR) and any(map(pa.types.is_temporal, kinds)):
-        raise ValueError(
-            "the file has dates in the calendar of early versions of Spark: read it with --lane sql"
-        )
 
 
 def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:

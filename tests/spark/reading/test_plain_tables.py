@@ -186,3 +186,29 @@ def test_a_table_without_rows_has_its_columns(lake: Lake) -> None:
     assert lake.agreed("hollow") == [{"id": 1}]
     assert lake.table("empty").snapshot(Call(), None).row_count == 0
     assert lake.read("empty", ScanOptions(columns=())).num_rows == 0
+
+
+@pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS"])
+def test_dates_in_the_calendar_of_early_spark(lake: Lake, timestamps: str) -> None:
+    """Files that count days in the Julian calendar before 1582 give the dates that were written."""
+    name = f"legacy {timestamps}"
+    days = ["0001-01-01", "0100-03-01", "0900-02-28", "1500-03-01", "1582-10-04", "1582-10-15", "1970-01-01"]
+    legacy = {
+        "spark.sql.parquet.outputTimestampType": timestamps,
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+    }
+    before = {key: lake.spark.conf.get(key) for key in legacy}
+    for key, value in legacy.items():
+        lake.spark.conf.set(key, value)
+    lake.run(name, "CREATE TABLE {t} (day DATE, at TIMESTAMP) USING delta")
+    values = ", ".join(f"(date'{day}', timestamp'{day} 12:34:56.789 UTC')" for day in days)
+    lake.run(name, f"INSERT INTO {{t}} VALUES {values}, (null, null)")
+    for key, old in before.items():
+        lake.spark.conf.set(key, str(old))
+    early = Comparison(
+        ComparisonOperator.LESS, Column("day"), Constant(pa.scalar(date(1582, 10, 10), pa.date32()))
+    )
+
+    assert [str(row["day"]) for row in lake.agreed(name)] == [*days, "None"]
+    assert len(lake.rows(name, ScanOptions(filter=early))) == 5
