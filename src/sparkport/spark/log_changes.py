@@ -88,6 +88,32 @@ def commit(change: LogChange, session: SparkSession) -> None:
     transaction.commit(actions.sequence(), operation)
 
 
+def append(root: str, rows: DataFrame, keys: Mapping[str, int], session: SparkSession) -> dict[str, int]:
+    """Append rows in one commit that notes all the keys; return those that are noted already, if any are.
+
+    Then nothing is done. Raises ConflictError if another writer notes one of them at the same time,
+    or if the table has other columns than the rows.
+    """
+    java = _Java(session)
+    transaction = java.transaction(root)
+    noted = {key: int(transaction.txnVersion(key)) for key in keys}  # from now on a conflict if it changes
+    if known := {key: version for key, version in noted.items() if version >= 0}:
+        return known
+    present = {
+        field["name"]: field["type"] for field in json.loads(transaction.metadata().schemaString())["fields"]
+    }
+    if any(present.get(field.name) != field.jsonValue()["type"] for field in rows.schema):
+        raise ConflictError(root.rpartition("/")[2], "its columns were altered meanwhile")
+    actions = java.actions()
+    actions.add_files(transaction.writeFiles(rows._jdf))  # noqa: SLF001
+    for key, version in keys.items():
+        actions.note(key, version)
+    unknown = [java.jvm.scala.Option.empty()] * 8
+    mode = java.jvm.org.apache.spark.sql.SaveMode.Append
+    transaction.commit(actions.sequence(), java.operation("Write", mode, *unknown))
+    return {}
+
+
 def number_rows(change: Numbering, session: SparkSession) -> None:
     """Give ids to rows in one commit that says of itself that it changes no data.
 
@@ -269,6 +295,12 @@ class _Actions:
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""
         self._items += self._java.listed(files)
+
+    def note(self, key: str, version: int) -> None:
+        """Note the version of an application."""
+        jvm = self._java.jvm
+        now = jvm.scala.Option.apply(int(time.time() * 1000))
+        self._items.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(key, version, now))
 
     def rearrange(self, old: list[Any], new: Any) -> None:  # noqa: ANN401
         """Put files that the transaction has written in the place of others with the same rows."""

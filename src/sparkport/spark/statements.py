@@ -15,6 +15,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.repeats import check_returnable
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import (
@@ -69,6 +70,10 @@ class Target(Readable, Protocol):
         """Return those of the ids that are in the table now, sorted."""
         raise NotImplementedError
 
+    def outcome(self, call: Call) -> int | None:
+        """Return how many rows the statement with the call's key has changed, None if it is not done."""
+        raise NotImplementedError
+
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""
         raise NotImplementedError
@@ -111,9 +116,8 @@ class SparkStatement(Statement):
         try:
             self._stage.close()
             self._transactions.check(self._call)
-            with self._target.gate.shared(self._call):
-                self._check_same_table()
-                changed = self._applied()
+            with self._target.gate.shared(self._call), self._commits.turn(self._call):
+                changed = self._applied_once()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
@@ -123,6 +127,15 @@ class SparkStatement(Statement):
         """Forget what was staged."""
         self._over = True
         self._stage.remove()
+
+    def _applied_once(self) -> int:
+        """Commit, unless another statement with the same key has done so meanwhile."""
+        self._check_same_table()
+        done = self._target.outcome(self._call)
+        if done is not None:
+            check_returnable(done, returning=self._returning)
+            return done
+        return self._applied()
 
     @abstractmethod
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -196,8 +209,7 @@ class InsertStatement(SparkStatement):
         with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
             self._check_same_columns()
             self._checks.check_keys()
-            self._commits.append(self._call, self._stage, plain)
-        return self._stage.rows
+            return self._commits.append(self._call, self._stage, plain)
 
 
 class _ByIdStatement(SparkStatement):
@@ -307,8 +319,7 @@ class UpdateStatement(_ByIdStatement):
             work = functools.partial(
                 merges.update, self._target.root, folder, self._id_column.logical, names, distinct
             )
-            self._commits.change(self._call, work)
-        return len(distinct)
+            return self._commits.change(self._call, work, len(distinct))
 
     def _check_new_rows(self, distinct: Ids) -> None:
         """Check the rows as they will be: those of the newest version with the new values."""
@@ -361,5 +372,4 @@ class DeleteStatement(_ByIdStatement):
             work = functools.partial(
                 merges.delete, self._target.root, folder, self._id_column.logical, present
             )
-            self._commits.change(self._call, work)
-        return len(present)
+            return self._commits.change(self._call, work, len(present))
