@@ -118,6 +118,14 @@ def serve(
         bool,
         typer.Option("--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read files."),
     ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt/--no-adopt",
+            envvar="SPARKPORT_ADOPT",
+            help="Spark: give row ids to tables of others at their first UPDATE or DELETE.",
+        ),
+    ] = True,
     lane: Annotated[
         Lane,
         typer.Option(envvar="SPARKPORT_LANE", help="Spark: how rows are read; `sql` is the slow, sure way."),
@@ -188,6 +196,7 @@ def serve(
                 settings,
                 lane=lane,
                 direct_reads=direct_reads,
+                adopts=adopt,
                 transaction_idle=transaction_idle,
                 sample=sample,
             )

@@ -493,3 +493,20 @@ def values_at(table: FullTable, call: Call, pin: TimePoint) -> list[int]:
     options = ScanOptions(time_point=pin)
     found: list[int] = table.scan(call, options).read_all().column("n").to_pylist()
     return found
+
+
+def test_key_of_a_staged_statement_stands_and_falls_with_it(
+    catalog: FullCatalog, schema: DynamicSchema
+) -> None:
+    """Within its transaction a repetition is known at once, after a rollback it is none, and never twice."""
+    table = numbers(schema, 1)
+    one, other = begin(catalog), begin(catalog)
+    for call in (one, other):
+        call.idempotency_key = "k"
+    assert [insert(table, [{"n": 2}], one), insert(table, [{"n": 2}], one)] == [1, 1]
+    rollback(catalog, one)
+    assert insert(table, [{"n": 3}], other) == 1
+    assert insert(table, [{"n": 4}], Call(idempotency_key="k")) == 1
+    commit(catalog, other)
+
+    assert values(table) == [1, 4]

@@ -44,6 +44,7 @@ class Lakehouse:
         *,
         lane: Lane = Lane.AUTO,
         direct_reads: bool = False,
+        adopts: bool = True,
         transaction_idle: float = 3600.0,
         sample: bool = False,
     ) -> None:
@@ -52,7 +53,11 @@ class Lakehouse:
         self._bar = _StartBar()
         self._host = SparkHost(settings, progress=self._bar.fetching)
         self._engine = Engine(
-            self._host, lane=lane, direct_reads=direct_reads, transaction_idle_seconds=transaction_idle
+            self._host,
+            lane=lane,
+            direct_reads=direct_reads,
+            adopts=adopts,
+            transaction_idle_seconds=transaction_idle,
         )
         self.catalog = SparkCatalog(self._engine)
         self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}

@@ -18,10 +18,20 @@ class Call:
     """What every catalog method learns about the request it serves.
 
     A call is made at the edge of the server and handed down explicitly. It is
-    safe to use from any thread. Long work calls `check()` between steps.
+    safe to use from any thread. Long work calls `check()` between steps. A statement with an
+    `idempotency_key` that the table knows already was done before (see `catalog.repeats`).
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_lock", "deadline", "principal", "trace_id", "transaction_id")
+    __slots__ = (
+        "_callbacks",
+        "_cancelled",
+        "_lock",
+        "deadline",
+        "idempotency_key",
+        "principal",
+        "trace_id",
+        "transaction_id",
+    )
 
     def __init__(
         self,
@@ -30,7 +40,9 @@ class Call:
         transaction_id: str | None = None,
         timeout: float | None = None,
         trace_id: str = "",
+        idempotency_key: str | None = None,
     ) -> None:
+        self.idempotency_key = idempotency_key
         self.principal = principal
         self.transaction_id = transaction_id
         self.trace_id = trace_id

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,13 +18,14 @@ from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.transactions import TransactionState
 from sparkport.client.channel import FlightChannel, Headers
 from sparkport.client.columns import describe, describe_schema
-from sparkport.errors import InvalidRequestError, SparkportError
+from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.protocol import descriptor, flight_data, schemas
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder
 
 _TRANSACTION = "x-transaction-id"
+_KEY = "x-idempotency-key"
 _LARGEST_BATCH = 8 << 20
 
 T = TypeVar("T")
@@ -148,13 +150,26 @@ class Client:
             if_exists=if_exists,
         )
 
-    def insert(self, schema: str, table: str, rows: Rows, *, returning: bool = False) -> WriteResult:
-        """Add rows, all or none."""
+    def insert(
+        self, schema: str, table: str, rows: Rows, *, returning: bool = False, key: str = ""
+    ) -> WriteResult:
+        """Add rows, all or none.
+
+        This and the other two statements carry a fresh `key`, or the one given. A server that does not
+        answer is sent the statement once more, if that can be: with the same key it is done once.
+        """
         command = {"operation": "insert", "schema_name": schema, "table_name": table, "returning": returning}
-        return self._put(command, rows)
+        return self._put(command, rows, key)
 
     def update(
-        self, schema: str, table: str, row_ids: Sequence[int], rows: Rows, *, returning: bool = False
+        self,
+        schema: str,
+        table: str,
+        row_ids: Sequence[int],
+        rows: Rows,
+        *,
+        returning: bool = False,
+        key: str = "",
     ) -> WriteResult:
         """Replace the rows named by `row_ids`, by position, all or none."""
         command = {
@@ -164,14 +179,16 @@ class Client:
             "row_ids": list(row_ids),
             "returning": returning,
         }
-        return self._put(command, rows)
+        return self._put(command, rows, key)
 
     def delete(
-        self, schema: str, table: str, row_ids: Sequence[int], *, returning: bool = False
+        self, schema: str, table: str, row_ids: Sequence[int], *, returning: bool = False, key: str = ""
     ) -> WriteResult:
         """Remove rows; ids that do not exist are ignored."""
         body = {"schema_name": schema, "table_name": table, "row_ids": list(row_ids), "returning": returning}
-        answer = self._action("delete", msgspec.json.encode(body), _Written)
+        own = self._with_key(key)
+        data = msgspec.json.encode(body)
+        answer = _sent(lambda: own._action("delete", data, _Written), again=not returning)  # noqa: SLF001
         return WriteResult(answer.affected_rows, _rows(answer.returning_data))
 
     def scan(self, schema: str, table: str, at: TimePoint | None = None) -> pa.RecordBatchReader:
@@ -233,7 +250,17 @@ class Client:
         address = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
         return self._channel.flight_info(address.SerializeToString(), self._headers)
 
-    def _put(self, command: dict[str, object], rows: Rows) -> WriteResult:
+    def _with_key(self, key: str) -> Client:
+        headers = (*self._headers, (_KEY, key or uuid.uuid4().hex))
+        return Client(self._channel, headers, self._catalog)
+
+    def _put(self, command: dict[str, object], rows: Rows, key: str) -> WriteResult:
+        own = self._with_key(key)
+        # A stream of rows is there once, and rows that were returned once are not returned again.
+        again = not isinstance(rows, pa.RecordBatchReader) and not command["returning"]
+        return _sent(lambda: own._put_once(command, rows), again=again)  # noqa: SLF001
+
+    def _put_once(self, command: dict[str, object], rows: Rows) -> WriteResult:
         reader = rows if isinstance(rows, pa.RecordBatchReader) else _reader(rows)
         address = pb.FlightDescriptor(type=pb.FlightDescriptor.CMD, cmd=msgspec.json.encode(command))
         failures: list[Exception] = []
@@ -264,6 +291,16 @@ class _Written(msgspec.Struct):
 class _Transaction(msgspec.Struct):
     transaction_id: str
     state: str = ""
+
+
+def _sent(send: Callable[[], T], *, again: bool) -> T:
+    """Send a statement, and once more if no answer came; the server knows it by its key."""
+    try:
+        return send()
+    except UnavailableError:
+        if not again:
+            raise
+    return send()
 
 
 def _batches(stream: Iterator[pa.Schema | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

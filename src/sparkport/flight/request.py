@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sparkport.catalog.call import Call
+from sparkport.errors import InvalidRequestError
 
 # A cancelled stream can look like a finished one for a moment: the end of the
 # input and the cancellation reach the server as two events, the second one on a
@@ -17,6 +19,10 @@ _TURN_SECONDS = 0.001
 _LATE_SECONDS = 0.0003
 _QUIET_TURNS = 2
 _MOST_TURNS = 100
+
+
+IDEMPOTENCY_KEY = "x-idempotency-key"
+_KEY = re.compile("[!-~]{1,128}")
 
 
 class Headers:
@@ -75,15 +81,23 @@ class RpcContext(Protocol):
 
 
 def make_request(headers: Headers, principal: str, context: RpcContext) -> Request:
-    """Return the request of an authenticated caller."""
+    """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
         principal,
         transaction_id=transaction or None,
         timeout=context.time_remaining(),
         trace_id=trace_id(headers),
+        idempotency_key=_idempotency_key(headers),
     )
     return Request(call, headers)
+
+
+def _idempotency_key(headers: Headers) -> str | None:
+    key = headers.optional(IDEMPOTENCY_KEY)
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidRequestError(f"header {IDEMPOTENCY_KEY} has 1 to 128 visible ASCII characters")
+    return key
 
 
 def trace_id(headers: Headers) -> str:

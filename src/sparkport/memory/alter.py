@@ -14,9 +14,10 @@ def altered(call: Call, table: str, state: TableState, change: TableChange) -> T
     if alteration is None:
         return state
     shape = alteration.shape
-    changed = TableState(shape.arrow_schema, shape.constraints, state.rows.map(alteration.convert))
+    rows = state.rows.map(alteration.convert)
+    changed = TableState(shape.arrow_schema, shape.constraints, rows, state.outcomes)
     if alteration.reads_rows and changed.rows.count:
-        rows = changed.rows.table(shape.arrow_schema)
-        alteration.check(call, table, rows)
-        alteration.check_keys(table, rows)
+        found = changed.rows.table(shape.arrow_schema)
+        alteration.check(call, table, found)
+        alteration.check_keys(table, found)
     return changed

@@ -14,6 +14,7 @@ from sparkport.catalog.conform import batch_of, conform_batch, conform_column, r
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.repeats import check_returnable
 from sparkport.catalog.rowid import with_rowid
 from sparkport.catalog.taking import take_batch
 from sparkport.errors import (
@@ -72,10 +73,19 @@ class MemoryStatement(Statement):
         self._check_open()
         self._over = True
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
+        key = self._call.idempotency_key
 
         def change(call: Call, newest: Version) -> tuple[TableState, RowIds, int]:
-            # A statement without rows counts as one all the same.
-            return self._apply(call, newest, ids) if len(ids) else (newest.state, ids, 0)
+            if not len(ids):
+                return newest.state, ids, 0  # a statement without rows counts as one all the same
+            if key is None:
+                return self._apply(call, newest, ids)
+            done = newest.state.outcomes.get(key)
+            if done is not None:
+                check_returnable(done, returning=self._returning)
+                return newest.state, ids[:0], done
+            state, touched, count = self._apply(call, newest, ids)
+            return state.noted(key, count), touched, count
 
         return self._target.commit(self._call, change)
 

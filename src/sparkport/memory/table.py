@@ -13,6 +13,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.repeats import repeated
 from sparkport.catalog.rowid import ROWID, with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
@@ -154,15 +155,27 @@ class MemoryTable(DynamicTable):
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
-        return InsertStatement(call, self, self._writable(call), returning=returning)
+        base = self._writable(call)
+        done = _outcome(call, base)
+        if done is not None:
+            return repeated(done, returning=returning)
+        return InsertStatement(call, self, base, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
         """Start an UPDATE."""
-        return UpdateStatement(call, self, self._writable(call), columns, returning=returning)
+        base = self._writable(call)
+        done = _outcome(call, base)
+        if done is not None:
+            return repeated(done, returning=returning)
+        return UpdateStatement(call, self, base, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
         """Start a DELETE."""
-        return DeleteStatement(call, self, self._writable(call), returning=returning)
+        base = self._writable(call)
+        done = _outcome(call, base)
+        if done is not None:
+            return repeated(done, returning=returning)
+        return DeleteStatement(call, self, base, returning=returning)
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
         """Add rows, all or none."""
@@ -229,6 +242,11 @@ class MemoryTable(DynamicTable):
             return version
         # The transaction's own ALTER carries no id: go on from the altered table.
         return newest
+
+
+def _outcome(call: Call, version: Version) -> int | None:
+    key = call.idempotency_key
+    return None if key is None else version.state.outcomes.get(key)
 
 
 def _same_columns(one: Version, other: Version) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,16 +19,28 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import NotFoundError
 from sparkport.memory.rows import RowIds, Rows
 
+_MOST_OUTCOMES = 10_000
 _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table is at one moment. The schema has no row id field."""
+    """What a table is at one moment. The schema has no row id field.
+
+    `outcomes` has how many rows each of the last statements with a key has changed.
+    """
 
     arrow_schema: pa.Schema
     constraints: TableConstraints = field(default_factory=TableConstraints)
     rows: Rows = field(default_factory=Rows)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+
+    def noted(self, key: str, affected: int) -> TableState:
+        """Return the state with one more outcome; the oldest of very many are forgotten."""
+        kept = dict(
+            itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MOST_OUTCOMES + 1), None)
+        )
+        return replace(self, outcomes=kept | {key: affected})
 
 
 @dataclass(frozen=True, slots=True)

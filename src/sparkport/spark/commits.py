@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from sparkport.catalog.call import Call
-from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
+from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError, UnavailableError
+from sparkport.spark.appends import Append, append
+from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs, Work
+from sparkport.spark.keyed import keyed_session
 from sparkport.spark.staging import Stage
 
 _POLL_SECONDS = 0.1
@@ -27,6 +29,7 @@ _MOST_TRIES = 8
 _FIRST_PAUSE = 0.05
 
 T = TypeVar("T")
+Outcome = Callable[[str | None], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,17 @@ class _Append:
 
     stage: Stage
     fields: list[dict[str, Any]]
-    done: Future[None] = field(default_factory=Future)
+    key: str | None = None
+    done: Future[int] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Work that changes so many rows; with `notes_key` it leaves the call's key in the log by itself."""
+
+    work: Work[None]
+    affected: int
+    notes_key: bool = False
 
 
 class TableCommits:
@@ -43,13 +56,19 @@ class TableCommits:
 
     Statements that change rows go one after the other: of two that touch the same files Delta lets
     only one win. Appends need not wait for those. While one small append is under way others
-    gather, and the next commit takes them all.
+    gather, and the next commit takes them all. Statements of one key go one after the other too;
+    `outcome` tells what has become of a key, if anything has.
     """
 
-    def __init__(self, jobs: Jobs, table: str, root: str) -> None:
+    def __init__(
+        self, jobs: Jobs, table: str, log: DeltaLog, outcome: Outcome, *, joins_keys: bool = True
+    ) -> None:
         self._jobs = jobs
+        self._outcome = outcome
+        self._joins_keys = joins_keys
+        self._keys: set[str] = set()
         self._table = table
-        self._root = root
+        self._log = log
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: deque[_Append] = deque()
@@ -65,20 +84,53 @@ class TableCommits:
         finally:
             self._changing.release()
 
-    def change(self, call: Call, work: Work[T]) -> T:
-        """Run a change of rows. The caller is alone."""
-        return self._jobs.run(call, self._table, work)
+    @contextlib.contextmanager
+    def turn(self, call: Call) -> Iterator[None]:
+        """Be the only one with the call's key, if it has one; wait for it as long as the call lives."""
+        key = call.idempotency_key
+        if key is None:
+            yield
+            return
+        while not self._took(key):
+            call.check()
+            call.wait_cancelled(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keys.discard(key)
 
-    def append(self, call: Call, stage: Stage, fields: Sequence[dict[str, Any]]) -> None:
+    def change(self, call: Call, plan: Callable[[], Change | None]) -> int:
+        """Plan and run a change of rows, again when an outside writer was faster. The caller is alone.
+
+        Returns how many rows it has changed: with a key that is known meanwhile, those of then.
+        """
+        key = call.idempotency_key
+
+        def attempt() -> int:
+            done = self._outcome(key)
+            change = plan() if done is None else None
+            if change is None:
+                return done or 0
+            is_noted = key is None or change.notes_key
+            work = change.work if is_noted or key is None else _keyed(change.work, key, change.affected)
+            self._jobs.run(call, self._table, work)
+            # Should another server have been faster, Delta has skipped the work.
+            done = self._outcome(key)
+            return change.affected if done is None else done
+
+        return self._landed(key, lambda: _retried(call, attempt))
+
+    def append(self, call: Call, stage: Stage, fields: Sequence[dict[str, Any]]) -> int:
         """Append the rows of a stage in one commit, a few rows together with others that wait.
 
-        Such a joint commit is not cancelled once it is under way: it is of others too.
+        Such a joint commit is not cancelled once it is under way: it is of others too. Returns how
+        many rows the statement has appended.
         """
+        entry = _Append(stage, list(fields), call.idempotency_key)
         if stage.rows > _SMALL_ROWS:
-            work = functools.partial(_append, self._root, [str(stage.folder)], list(fields))
-            self._jobs.run(call, self._table, work)
-            return
-        entry = _Append(stage, list(fields))
+            known = self._landed(entry.key, lambda: self._appended(call, [entry]).get(entry.key or ""))
+            return stage.rows if known is None else known
         with self._lock:
             self._waiting.append(entry)
             leads, self._is_appending = not self._is_appending, True
@@ -90,7 +142,24 @@ class TableCommits:
                     if entry in self._waiting:
                         self._waiting.remove(entry)
                         call.check()
-        entry.done.result()
+        return entry.done.result()
+
+    def _took(self, key: str) -> bool:
+        with self._lock:
+            if key in self._keys:
+                return False
+            self._keys.add(key)
+            return True
+
+    def _landed(self, key: str | None, work: Callable[[], T]) -> T | int:
+        """Return what work does; where Spark was lost on the way, the log tells whether it was done."""
+        try:
+            return work()
+        except UnavailableError:
+            done = self._outcome(key)
+            if done is None:
+                raise
+            return done
 
     def _drain(self) -> None:
         """Commit what waits, all of it at a time, until nothing does."""
@@ -99,17 +168,28 @@ class TableCommits:
                 if not self._waiting:
                     self._is_appending = False
                     return
-                first = self._waiting[0]
-                group = [entry for entry in self._waiting if entry.fields == first.fields][:_MOST_TOGETHER]
+                group = self._joined()
                 for entry in group:
                     self._waiting.remove(entry)
             self._commit(group)
 
+    def _joined(self) -> list[_Append]:
+        """Return those of the waiting that can share the next commit."""
+        first = self._waiting[0]
+        if first.key is not None and not self._joins_keys:
+            return [first]
+        alike = (entry for entry in self._waiting if entry.fields == first.fields)
+        return [entry for entry in alike if entry.key is None or self._joins_keys][:_MOST_TOGETHER]
+
     def _commit(self, group: list[_Append]) -> None:
-        folders = [str(entry.stage.folder) for entry in group]
         try:
-            work = functools.partial(_append, self._root, folders, group[0].fields)
-            self._jobs.run(Call(), self._table, work)
+            while group:
+                known = self._appended(Call(), group)
+                for entry in group:
+                    if not known or entry.key in known:
+                        entry.done.set_result(known.get(entry.key or "", entry.stage.rows))
+                # With a known key nothing was committed yet of the others.
+                group = [entry for entry in group if known and entry.key not in known]
         except Exception as error:  # noqa: BLE001  (it goes to the statements that wait)
             if len(group) > 1 and isinstance(error, InvalidRequestError | PreconditionError):
                 # One of them is to blame: each gets a commit, and an error, of its own. After any other
@@ -117,21 +197,36 @@ class TableCommits:
                 for entry in group:
                     self._commit([entry])
                 return
+            # It is one commit: where one key is, there are all rows.
+            has_landed = isinstance(error, UnavailableError) and self._has_any(group)
             for entry in group:
-                entry.done.set_exception(error)
-        else:
-            for entry in group:
-                entry.done.set_result(None)
+                if has_landed:
+                    entry.done.set_result(entry.stage.rows)
+                else:
+                    entry.done.set_exception(error)
+
+    def _has_any(self, group: Sequence[_Append]) -> bool:
+        return any(self._outcome(entry.key) is not None for entry in group)
+
+    def _appended(self, call: Call, group: Sequence[_Append]) -> dict[str, int]:
+        """Append all, or nothing if some keys are known already: return these with their outcomes."""
+        rows = Append(
+            self._table,
+            [str(entry.stage.folder) for entry in group],
+            group[0].fields,
+            sum(entry.stage.rows for entry in group),
+            {entry.key: entry.stage.rows for entry in group if entry.key is not None},
+        )
+        return self._jobs.run(call, self._table, functools.partial(append, self._log, rows)) or {}
 
 
-def _is_done(future: Future[None]) -> bool:
+def _is_done(future: Future[int]) -> bool:
     with contextlib.suppress(TimeoutError):
         future.exception(timeout=_POLL_SECONDS)
     return future.done()
 
 
-def retried(call: Call, work: Callable[[], T]) -> T:
-    """Do something, again when an outside writer was faster."""
+def _retried(call: Call, work: Callable[[], T]) -> T:
     pause = _FIRST_PAUSE
     for _ in range(_MOST_TRIES - 1):
         try:
@@ -143,6 +238,9 @@ def retried(call: Call, work: Callable[[], T]) -> T:
     return work()
 
 
-def _append(root: str, folders: list[str], fields: list[dict[str, Any]], session: SparkSession) -> None:
-    schema = StructType.fromJson({"type": "struct", "fields": fields})
-    session.read.schema(schema).parquet(*folders).write.format("delta").mode("append").save(root)
+def _keyed(work: Work[None], key: str, affected: int) -> Work[None]:
+    def keyed(session: SparkSession) -> None:
+        with keyed_session(session, key, affected) as own:
+            work(own)
+
+    return keyed

@@ -9,6 +9,7 @@ from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
+from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
 from sparkport.spark.provisional import greatest_id
 from sparkport.spark.rowids import RowIds
@@ -59,8 +60,14 @@ class Engine:
 
     def commits(self, root: str, table: str) -> TableCommits:
         """Return what orders the writes to a table."""
+        log, joins_keys = self.log(root), not self.host.is_connect
+
+        def known(key: str | None) -> int | None:
+            return None if key is None else outcome(log.snapshot(), key)
+
         with self._lock:
-            return self._commits.setdefault(root, TableCommits(self.jobs, table, root))
+            made = TableCommits(self.jobs, table, log, known, joins_keys=joins_keys)
+            return self._commits.setdefault(root, made)
 
     def forget(self, root: str) -> None:
         """Let go of a table that was dropped."""

@@ -47,7 +47,8 @@ class LogChange:
 class FileChange:
     """What files become of those of a version: actions of the log, as JSON, and rows for new files.
 
-    Another commit meanwhile is a conflict if it has removed or changed one of the same files.
+    Another commit meanwhile is a conflict if it has removed or changed one of the same files, or
+    has noted one of the keys.
     """
 
     table: str
@@ -56,6 +57,7 @@ class FileChange:
     actions: list[str]
     operation: str
     metrics: Mapping[str, int]
+    keys: Mapping[str, int]
     rows: MakeRows | None = None
 
 
@@ -104,18 +106,47 @@ def commit(change: LogChange, session: SparkSession) -> None:
     transaction.commit(actions.sequence(), operation)
 
 
-def commit_files(change: FileChange, session: SparkSession) -> None:
-    """Make the change in one commit, after whatever others have committed since its version."""
+def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
+    """Make the change in one commit, after whatever others have committed since its version.
+
+    Returns the keys that are noted already, if any are, with what is noted; nothing is done then.
+    """
     java = _Java(session)
     transaction = java.transaction(change.root, change.version)
+    if known := java.noted(transaction, change.keys):
+        return known
     actions = java.actions()
     actions.add_json(change.actions)
     if change.rows is not None:
         actions.add_files(transaction.writeFiles(change.rows(session)._jdf))  # noqa: SLF001
+    for key, affected in change.keys.items():
+        actions.note(key, affected)
     java.register(transaction, change.metrics)
-    no_predicate = {"DELETE": java.empty, "UPDATE": java.jvm.scala.Option.empty()}[change.operation]
-    operation = java.operation(change.operation.capitalize(), no_predicate)
-    transaction.commit(actions.sequence(), operation)
+    transaction.commit(actions.sequence(), java.operation_of_rows(change.operation))
+    return {}
+
+
+def append(root: str, rows: DataFrame, keys: Mapping[str, int], session: SparkSession) -> dict[str, int]:
+    """Append rows in one commit that notes all the keys; return those that are noted already, if any are.
+
+    Then nothing is done. Raises ConflictError if another writer notes one of them at the same time,
+    or if the table has other columns than the rows.
+    """
+    java = _Java(session)
+    transaction = java.transaction(root)
+    if known := java.noted(transaction, keys):
+        return known
+    present = {
+        field["name"]: field["type"] for field in json.loads(transaction.metadata().schemaString())["fields"]
+    }
+    if any(present.get(field.name) != field.jsonValue()["type"] for field in rows.schema):
+        raise ConflictError(root.rpartition("/")[2], "its columns were altered meanwhile")
+    actions = java.actions()
+    actions.add_files(transaction.writeFiles(rows._jdf))  # noqa: SLF001
+    for key, version in keys.items():
+        actions.note(key, version)
+    transaction.commit(actions.sequence(), java.operation_of_rows("WRITE"))
+    return {}
 
 
 def number_rows(change: Numbering, session: SparkSession) -> None:
@@ -223,6 +254,23 @@ class _Java:
         """Return what the history will say of a commit."""
         return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
 
+    def noted(self, transaction: Any, keys: Iterable[str]) -> dict[str, int]:  # noqa: ANN401
+        """Return those of the keys that the log has. From now on it is a conflict if that changes."""
+        found = {key: int(transaction.txnVersion(key)) for key in keys}
+        return {key: version for key, version in found.items() if version >= 0}
+
+    def operation_of_rows(self, name: str) -> Any:  # noqa: ANN401
+        """Return INSERT, UPDATE or DELETE for the history, without a condition."""
+        none = self.jvm.scala.Option.empty()
+        match name:
+            case "UPDATE":
+                return self.operation("Update", none)
+            case "DELETE":
+                return self.operation("Delete", self.empty)
+            case _:
+                append = self.jvm.org.apache.spark.sql.SaveMode.Append
+                return self.operation("Write", append, *[none] * 8)
+
     def transaction(self, root: str, version: int | None = None) -> Any:  # noqa: ANN401
         """Begin at a version, or at the newest one."""
         log = self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root)
@@ -319,6 +367,12 @@ class _Actions:
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""
         self._items += self._java.listed(files)
+
+    def note(self, key: str, version: int) -> None:
+        """Note the version of an application."""
+        jvm = self._java.jvm
+        now = jvm.scala.Option.apply(int(time.time() * 1000))
+        self._items.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(key, version, now))
 
     def rearrange(self, old: list[Any], new: Any) -> None:  # noqa: ANN401
         """Put files that the transaction has written in the place of others with the same rows."""

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,11 @@ from sparkport.errors import ConflictError, InvalidRequestError, PreconditionErr
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.data_files import discard
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
 from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.log_changes import MakeRows
+from sparkport.spark.keyed import noted
+from sparkport.spark.log_changes import FileChange, MakeRows
 from sparkport.spark.staging import Stage
 from sparkport.spark.tasks import POSITION
 from sparkport.spark.units import FILE_NUMBER
@@ -79,9 +80,18 @@ def is_possible(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def commit(
-    table: str, root: str, located: Located, new_rows: NewRows | None, operation: str, session: SparkSession
+    table: str,
+    root: str,
+    located: Located,
+    new_rows: NewRows | None,
+    operation: str,
+    keys: Mapping[str, int],
+    session: SparkSession,
 ) -> None:
-    """Remove the located rows, and put others in their place. Raises ConflictError if they are gone."""
+    """Remove the located rows, and put others in their place.
+
+    Raises ConflictError if they are gone, or if one of the keys is in the log already.
+    """
     found = located.found
     files = list(located.files())
     shrunk = [
@@ -108,13 +118,15 @@ def commit(
     }
     try:
         with _staged(new_rows) as rows:
-            change = log_changes.FileChange(table, root, found.version, actions, operation, metrics, rows)
-            log_changes.commit_files(change, session)
+            change = FileChange(table, root, found.version, actions, operation, metrics, noted(keys), rows)
+            done_already = log_changes.commit_files(change, session)
     except (ConflictError, InvalidRequestError, PreconditionError):
         # After any other error nobody knows whether the commit has landed.
-        for path in written:
-            _discard(path)
+        discard(*written)
         raise
+    if done_already:
+        discard(*written)
+        raise ConflictError(table, "the same statement was done at the same time")
 
 
 @contextlib.contextmanager
@@ -164,8 +176,3 @@ def _addition(file: DataFile, vector: dict[str, Any]) -> str:
         "deletionVector": vector,
     }
     return json.dumps({"add": said})
-
-
-def _discard(path: Path) -> None:
-    with contextlib.suppress(OSError):  # VACUUM finds it as well
-        path.unlink()

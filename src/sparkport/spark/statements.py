@@ -15,6 +15,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.repeats import check_returnable
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import (
@@ -30,7 +31,7 @@ from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark import merges, row_changes
 from sparkport.spark.checks import Readable, RowChecks
 from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
-from sparkport.spark.commits import TableCommits, retried
+from sparkport.spark.commits import Change, TableCommits
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
@@ -77,6 +78,10 @@ class Target(Readable, Protocol):
         """
         raise NotImplementedError
 
+    def outcome(self, call: Call) -> int | None:
+        """Return how many rows the statement with the call's key has changed, None if it is not done."""
+        raise NotImplementedError
+
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""
         raise NotImplementedError
@@ -120,9 +125,8 @@ class SparkStatement(Statement):
         try:
             self._stage.close()
             self._transactions.check(self._call)
-            with self._target.gate.shared(self._call):
-                self._check_same_table()
-                changed = self._applied()
+            with self._target.gate.shared(self._call), self._commits.turn(self._call):
+                changed = self._applied_once()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
@@ -132,6 +136,15 @@ class SparkStatement(Statement):
         """Forget what was staged."""
         self._over = True
         self._stage.remove()
+
+    def _applied_once(self) -> int:
+        """Commit, unless another statement with the same key has done so meanwhile."""
+        self._check_same_table()
+        done = self._target.outcome(self._call)
+        if done is not None:
+            check_returnable(done, returning=self._returning)
+            return done
+        return self._applied()
 
     @abstractmethod
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -209,8 +222,7 @@ class InsertStatement(SparkStatement):
         with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
             self._check_same_columns()
             self._checks.check_keys()
-            self._commits.append(self._call, self._stage, plain)
-        return self._stage.rows
+            return self._commits.append(self._call, self._stage, plain)
 
 
 class _ByIdStatement(SparkStatement):
@@ -233,11 +245,14 @@ class _ByIdStatement(SparkStatement):
             return self._target.present_ids(self._call, ids)
         return np.asarray(located.rows.column(self._rowid).to_numpy())
 
-    def _commit_located(self, located: Located, new_rows: NewRows | None) -> None:
+    def _in_place(self, located: Located, new_rows: NewRows | None) -> Change:
+        affected = located.rows.num_rows
+        key = self._call.idempotency_key
+        keys = {} if key is None else {key: affected}
         work = functools.partial(
-            row_changes.commit, self._path, self._target.root, located, new_rows, self.operation
+            row_changes.commit, self._path, self._target.root, located, new_rows, self.operation, keys
         )
-        self._commits.change(self._call, work)
+        return Change(work, affected, notes_key=True)
 
     def _sent_ids(self, column: pa.Array) -> Ids:
         """Return the ids of a batch; refuse the numbers of rows that had no id when they were read."""
@@ -322,25 +337,22 @@ class UpdateStatement(_ByIdStatement):
         with self._commits.alone(self._call):
             self._check_same_columns()
             self._check_untouched(distinct)
-            retried(self._call, functools.partial(self._change, distinct))
-        return len(distinct)
+            return self._commits.change(self._call, functools.partial(self._planned, distinct))
 
-    def _change(self, distinct: Ids) -> None:
+    def _planned(self, distinct: Ids) -> Change:
         located = self._target.located(self._call, distinct, whole=True)
-        present = self._located_ids(located, distinct)
-        missing = np.setdiff1d(distinct, present)
+        missing = np.setdiff1d(distinct, self._located_ids(located, distinct))
         if len(missing):
             raise RowNotFoundError(int(missing[0]))
         if self._checks.has_any:
             self._check_new_rows(distinct)
-        if located is None:
-            names = [column.logical for column in self._set]
-            folder, id_name = str(self._stage.folder), self._id_column.logical
-            work = functools.partial(merges.update, self._target.root, folder, id_name, names, distinct)
-            self._commits.change(self._call, work)
-            return
-        rows = self._new_rows(located)
-        self._commit_located(located, NewRows(rows, self._spark_fields(), self._stage))
+        if located is not None:
+            rows = self._new_rows(located)
+            return self._in_place(located, NewRows(rows, self._spark_fields(), self._stage))
+        names = [column.logical for column in self._set]
+        folder, id_name = str(self._stage.folder), self._id_column.logical
+        work = functools.partial(merges.update, self._target.root, folder, id_name, names, distinct)
+        return Change(work, len(distinct))
 
     def _new_rows(self, located: Located) -> pa.Table:
         """Return the rows that take the place of the located ones, as they are stored."""
@@ -395,20 +407,18 @@ class DeleteStatement(_ByIdStatement):
             return 0
         with self._commits.alone(self._call):
             self._check_untouched(distinct)
-            return retried(self._call, functools.partial(self._change, distinct))
+            return self._commits.change(self._call, functools.partial(self._planned, distinct))
 
-    def _change(self, distinct: Ids) -> int:
+    def _planned(self, distinct: Ids) -> Change | None:
         located = self._target.located(self._call, distinct, whole=False)
         present = self._located_ids(located, distinct)
         if not len(present):
-            return 0
+            return None
         if located is not None:
-            self._commit_located(located, None)
-            return len(present)
+            return self._in_place(located, None)
         if len(present) > merges.MOST_LISTED and not self._stage.rows:
             self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
             self._stage.close()
         folder, id_name = str(self._stage.folder), self._id_column.logical
         work = functools.partial(merges.delete, self._target.root, folder, id_name, present)
-        self._commits.change(self._call, work)
-        return len(present)
+        return Change(work, len(present))

@@ -25,6 +25,7 @@ from sparkport.catalog.predicates import (
     Expression,
     In,
 )
+from sparkport.catalog.repeats import repeated
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
@@ -43,6 +44,7 @@ from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
 from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
+from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
@@ -191,15 +193,24 @@ class DeltaTable(DynamicTable):
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
+        done = self.outcome(call)
+        if done is not None:
+            return repeated(done, returning=returning)
         return InsertStatement(call, self._engine, self, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
         """Start an UPDATE; rows without ids get theirs first."""
+        done = self.outcome(call)
+        if done is not None:
+            return repeated(done, returning=returning)
         self._give_ids(call)
         return UpdateStatement(call, self._engine, self, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
         """Start a DELETE; rows without ids get theirs first."""
+        done = self.outcome(call)
+        if done is not None:
+            return repeated(done, returning=returning)
         self._give_ids(call)
         return DeleteStatement(call, self._engine, self, returning=returning)
 
@@ -261,6 +272,11 @@ class DeltaTable(DynamicTable):
         )
         arrow_schema = pa.schema([*(column.stored for column in wanted), *PLACE_FIELDS])
         return Located(found, pa.Table.from_batches(batches, arrow_schema))
+
+    def outcome(self, call: Call) -> int | None:
+        """Return how many rows the statement with the call's key has changed, None if it is not done."""
+        key = call.idempotency_key
+        return None if key is None else outcome(self._log.snapshot(), key)
 
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -111,9 +111,9 @@ class SlowScan:
         self.call.cancel()
 
 
-def local_table(root: Path, rows: pa.Table) -> None:
+def local_table(root: Path, rows: pa.Table, schema_mode: Literal["merge"] | None = None) -> None:
     """Append rows to a Delta table without Spark, as another program would."""
-    write_deltalake(str(root), rows, mode="append")
+    write_deltalake(str(root), rows, mode="append", schema_mode=schema_mode)
 
 
 def in_order(rows: pa.Table) -> list[dict[str, Any]]:

@@ -194,6 +194,35 @@ def test_rows_are_changed_and_removed(duckdb: Attached) -> None:
     assert left == [[0, "even"], [1, "n1"], [2, "even"], [3, "n3"]]
 
 
+def test_tables_of_others_are_changed(duckdb: Attached, server: LakeServer) -> None:
+    """UPDATE and DELETE on a table that another program made, and goes on to write to, find their rows."""
+    root = server.warehouse / "foreign.db" / "stock"
+    local_table(root, ORDERS.slice(0, 400))
+    local_table(root, ORDERS.slice(400))
+    counted, updated, left, early = duckdb.ask(
+        "SELECT count(*), count(DISTINCT rowid), max(rowid) < 0 FROM db.foreign.stock",
+        "UPDATE db.foreign.stock SET price = -price WHERE id BETWEEN 399 AND 402 RETURNING id, price",
+        "SELECT count(*), count(DISTINCT rowid), min(rowid) >= 0, sum(price) FROM db.foreign.stock",
+        "SELECT count(*), sum(price) FROM db.foreign.stock AT (VERSION => 1)",
+    )
+    local_table(root, pa.table({"id": pa.array([2001, 2002], pa.int64())}), schema_mode="merge")
+    _, seen, deleted, _, after = duckdb.ask(
+        "BEGIN",
+        "SELECT count(*) FROM db.foreign.stock",
+        "DELETE FROM db.foreign.stock WHERE id IN (1, 2001)",
+        "COMMIT",
+        "SELECT count(*), min(id), max(id), min(rowid) >= 0 FROM db.foreign.stock",
+    )
+
+    assert counted == [[1000, 1000, True]]
+    assert sorted(updated) == [[399, -99.75], [400, -100.0], [401, -100.25], [402, -100.5]]
+    assert left == [[1000, 1000, True, 125125 - 2 * 400.5]]
+    assert early == [[1000, 125125.0]]
+    assert seen == [[1002]]
+    assert deleted == [[2]]
+    assert after == [[1000, 2, 2002, True]]
+
+
 def test_what_others_write_appears(duckdb: Attached, server: LakeServer) -> None:
     """A table that another program makes is there for the next client, and its later rows too."""
     root = server.warehouse / "shop.db" / "news"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.lanes import Lane
@@ -21,6 +22,8 @@ _numbers = itertools.count(1)
 def lake(spark: SparkSession, spark_host: SparkHost) -> Iterator[Lake]:
     """Return two servers on one folder, of which the second reads by Spark SQL alone."""
     engines = Engine(spark_host, adopts=True), Engine(spark_host, adopts=True, lane=Lane.SQL)
-    yield Lake(spark, SparkCatalog(engines[0]), SparkCatalog(engines[1]), f"identity_{next(_numbers)}")
+    catalogs = SparkCatalog(engines[0]), SparkCatalog(engines[1])
+    made = catalogs[0].create_schema(Call(), f"identity_{next(_numbers)}", CreateSchemaOptions())
+    yield Lake(spark, *catalogs, made.name)
     for engine in engines:
         engine.jobs.close()

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from sparkport.catalog import Call, ScanOptions
-from sparkport.errors import PreconditionError
-from sparkport.spark.table import DeltaTable
+from sparkport.errors import PreconditionError, UnsupportedOperationError
+from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.engine import Engine
+from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake, at_version
 
 _SPARK = (
-    "CREATE TABLE {t} (id INT NOT NULL, part STRING, twice INT GENERATED ALWAYS AS (id * 2)) USING delta"
-    " CLUSTER BY (part) TBLPROPERTIES (delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true)",
+    """
+    CREATE TABLE {t} (id INT NOT NULL, part STRING, twice INT GENERATED ALWAYS AS (id * 2)) USING delta
+    CLUSTER BY (part) TBLPROPERTIES (delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true)
+    """,
     "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id > 0)",
     "INSERT INTO {t} (id, part) SELECT /*+ REPARTITION(2) */ CAST(id AS INT), 'a' FROM range(1, 9)",
     "INSERT INTO {t} (id, part) VALUES (9, 'b'), (10, NULL)",
     "DELETE FROM {t} WHERE id IN (3, 10)",
 )
 _MAPPED = (
-    "CREATE TABLE {t} (id INT, `a ``part`` b` STRING, twice INT) USING delta PARTITIONED BY (`a ``part`` b`)"
-    " TBLPROPERTIES (delta.columnMapping.mode = 'id', delta.enableDeletionVectors = true)",
+    """
+    CREATE TABLE {t} (id INT, `a ``part`` b` STRING, twice INT) USING delta PARTITIONED BY (`a ``part`` b`)
+    TBLPROPERTIES (delta.columnMapping.mode = 'id', delta.enableDeletionVectors = true)
+    """,
     "INSERT INTO {t} SELECT CAST(id AS INT), concat('p', id % 2), CAST(id * 2 AS INT) FROM range(1, 9)",
     "INSERT INTO {t} VALUES (9, NULL, 18)",
     "DELETE FROM {t} WHERE id = 3",
@@ -49,31 +51,31 @@ def test_tables_of_others_are_adopted_by_their_first_change(lake: Lake, kind: st
     else:
         lake.run(kind, *(_SPARK if kind == "spark" else _MAPPED))
     table = lake.table(kind)
-    first = _newest(table)
+    first = newest(table)
     before = lake.read(kind)
     with pytest.raises(PreconditionError, match=f"row ids of table '{kind}' are provisional"):
-        _delete(table, before["rowid"].to_pylist()[:1])
-    commit = _actions(table, first + 1)
-    ids = _ids(lake, kind)
+        delete(table, before["rowid"].to_pylist()[:1])
+    commit = actions(table, first + 1)
+    ids = ids_of(lake, kind)
 
     assert sorted(before["id"].to_pylist()) == [1, 2, 4, 5, 6, 7, 8, 9]
     assert len(set(before["rowid"].to_pylist())) == 8
     assert max(before["rowid"].to_pylist()) < -(1 << 36)
-    assert _newest(table) == first + 1
+    assert newest(table) == first + 1
     assert not [action for _, action in commit if action.get("dataChange")]
     assert {kind for kind, _ in commit} >= {"metaData", "add", "remove"}
     assert min(ids.values()) >= 0
     assert len(set(ids.values())) == 8
-    assert _ids(lake, kind, by_sql=True) == ids
+    assert ids_of(lake, kind, by_sql=True) == ids
 
-    assert _delete(lake.table(kind, by_sql=True), [ids[9], ids[1]]) == 2
+    assert delete(lake.table(kind, by_sql=True), [ids[9], ids[1]]) == 2
     rows = pa.table({"part": ["new"]})
     assert table.update(Call(), pa.array([ids[7]]), rows.to_reader()).affected_rows == 1
-    left = {id: number for id, number in ids.items() if id not in {1, 9}}
+    left = {key: number for key, number in ids.items() if key not in {1, 9}}
     parts = {row["id"]: (row["part"], row["twice"]) for row in lake.spark_rows(kind)}
 
-    assert _ids(lake, kind) == left
-    assert _newest(table) == first + 3
+    assert ids_of(lake, kind) == left
+    assert newest(table) == first + 3
     assert sorted(parts) == [2, 4, 5, 6, 7, 8]
     assert parts[7] == ("new", 14)
     assert lake.read(kind, ScanOptions(time_point=at_version(first))).equals(before)
@@ -88,19 +90,57 @@ def test_tables_of_others_are_adopted_by_their_first_change(lake: Lake, kind: st
         assert detail["clusteringColumns"] == ["part"]
 
 
-def _delete(table: DeltaTable, ids: list[int]) -> int:
-    return table.delete(Call(), pa.array(ids, pa.int64())).affected_rows
+def test_what_may_not_be_adopted_is_listed_without_ids(lake: Lake) -> None:
+    """The server's setting, the table's, and properties that forbid the change keep a table as it is."""
+    lake.run("kept", "CREATE TABLE {t} (id INT) USING delta TBLPROPERTIES ('sparkport.adopt' = 'false')")
+    lake.run("only", "CREATE TABLE {t} (id INT) USING delta TBLPROPERTIES (delta.appendOnly = true)")
+    lake.run(
+        "tracked", "CREATE TABLE {t} (id INT) USING delta TBLPROPERTIES (delta.enableRowTracking = true)"
+    )
+    lake.run(
+        "direct", "CREATE TABLE {t} (id INT) USING delta TBLPROPERTIES ('sparkport.directReads' = 'true')"
+    )
+    lake.run("free", "CREATE TABLE {t} (id INT) USING delta")
+    engine = Engine(lake.engine.host)
+    try:
+        strict = Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema).table("free")
+        tables = [strict, *map(lake.table, ("kept", "only", "tracked", "direct"))]
+
+        for table in tables:
+            assert table.arrow_schema.names == ["id"]
+            reason = rf"^table '{table.name}' does not support (UPDATE|DELETE) \(no rowid\)$"
+            with pytest.raises(UnsupportedOperationError, match=reason):
+                table.begin_update(Call(), ("id",), returning=False)
+            with pytest.raises(UnsupportedOperationError, match=reason):
+                table.begin_delete(Call(), returning=False)
+            assert newest(table) == 0
+        assert lake.table("free").arrow_schema.names == ["id", "rowid"]
+    finally:
+        engine.jobs.close()
 
 
-def _ids(lake: Lake, name: str, *, by_sql: bool = False) -> dict[int, int]:
-    found = lake.read(name, by_sql=by_sql)
-    return dict(zip(found["id"].to_pylist(), found["rowid"].to_pylist(), strict=True))
+def test_inserts_that_began_before_an_adoption_are_kept(lake: Lake) -> None:
+    """Adding the column for ids is no conflict for rows on their way, which get theirs later."""
+    lake.run(
+        "meanwhile", "CREATE TABLE {t} (id INT, s STRING) USING delta", "INSERT INTO {t} VALUES (1, 'a')"
+    )
+    table = lake.table("meanwhile")
+    row = pa.record_batch({"id": pa.array([2], pa.int32()), "s": ["b"]})
+    statement = table.begin_insert(Call(), returning=True)
+    answer = statement.write(row)
+    update = table.begin_update(Call(), ("s",), returning=True)
+    (found,) = ids_of(lake, "meanwhile").values()
+    update.write(pa.record_batch({"s": ["c"], "rowid": [found]}))
 
+    assert answer is not None
+    assert answer.to_pylist() == [{"id": 2, "s": "b", "rowid": answer["rowid"][0].as_py()}]
+    assert answer["rowid"][0].as_py() < -(1 << 36)
+    assert statement.commit() == 1
+    assert update.commit() == 1
+    assert ids_of(lake, "meanwhile")[2] < 0
+    table.begin_delete(Call(), returning=False).abort()
+    ids = ids_of(lake, "meanwhile")
 
-def _newest(table: DeltaTable) -> int:
-    return max(int(path.stem) for path in Path(table.root, "_delta_log").glob("*.json"))
-
-
-def _actions(table: DeltaTable, version: int) -> list[tuple[str, dict[str, Any]]]:
-    text = Path(table.root, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8")
-    return [next(iter(json.loads(line).items())) for line in text.splitlines()]
+    assert ids[1] == found
+    assert ids[2] >= 0
+    assert {row["id"]: row["s"] for row in lake.spark_rows("meanwhile")} == {1: "c", 2: "b"}

@@ -12,6 +12,7 @@ import pytest
 from sparkport.catalog import Call
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.spark.commits import TableCommits
+from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.staging import Stage
 
@@ -29,7 +30,7 @@ class Spark:
         del call, table
         if not self.appended:
             self.gathered.wait(10)
-        size = len(work.args[1])
+        size = len(work.args[1].folders)
         self.appended.append(size)
         if size in self.failures:
             raise self.failures[size]
@@ -41,7 +42,7 @@ class Spark:
 
 def outcomes(spark: Spark, folder: Path) -> list[str]:
     """Append by one statement, and by two more that wait for it; return what each was told."""
-    commits = TableCommits(cast("Jobs", spark), "t", str(folder))
+    commits = TableCommits(cast("Jobs", spark), "t", DeltaLog(str(folder)), lambda _: None)
     told = [""] * 3
 
     def append(number: int) -> None:

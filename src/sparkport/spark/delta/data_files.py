@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
@@ -61,6 +62,13 @@ class NewFile:
 
     path: Path
     action: str
+
+
+def discard(*paths: Path) -> None:
+    """Remove files in a table's folder that are no part of it."""
+    for path in paths:
+        with contextlib.suppress(OSError):  # VACUUM finds it as well
+            path.unlink()
 
 
 def can_write(protocol: Protocol, metadata: Metadata) -> bool:

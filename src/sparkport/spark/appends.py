@@ -1,0 +1,86 @@
+"""Staged rows become part of a table: a few in a file by the server itself, many by a Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
+from sparkport.spark import log_changes
+from sparkport.spark.delta import data_files
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.keyed import application, noted
+from sparkport.spark.log_changes import FileChange
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Rows of some statements, each staged in a folder, and the keys of those that have one."""
+
+    table: str
+    folders: list[str]
+    fields: list[dict[str, Any]]
+    rows: int
+    keys: Mapping[str, int]
+
+
+def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
+    """Append all in one commit; if some keys are in the log already, return these and do nothing."""
+    if not log_changes.has_transactions(session):
+        _by_writer(log.root, rows, session)
+        return {}
+    heading = log.heading()
+    is_local = "://" not in log.root
+    is_small = rows.rows <= data_files.MOST_ROWS
+    if is_local and is_small and data_files.can_write(heading.protocol, heading.metadata):
+        return _by_server(log, rows, session)
+    if not rows.keys:
+        _by_writer(log.root, rows, session)
+        return {}
+    known = log_changes.append(log.root, _staged(rows, session), noted(rows.keys), session)
+    return {key: known[application(key)] for key in rows.keys if application(key) in known}
+
+
+def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
+    writer = _staged(rows, session).write.format("delta").mode("append")
+    for key, affected in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
+        writer = writer.option("txnAppId", key).option("txnVersion", affected)
+    writer.save(root)
+
+
+def _staged(rows: Append, session: SparkSession) -> Any:  # noqa: ANN401  (classic or Spark Connect's)
+    schema = StructType.fromJson({"type": "struct", "fields": rows.fields})
+    return session.read.schema(schema).parquet(*rows.folders)
+
+
+def _by_server(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
+    heading = log.heading()
+    _check_columns(rows, heading.metadata.schema["fields"])
+    parts = [pq.read_table(Path(folder) / "rows.parquet") for folder in rows.folders]
+    written = data_files.write_file(log.root, heading.metadata, pa.concat_tables(parts))
+    metrics = {"numFiles": 1, "numOutputRows": rows.rows, "numOutputBytes": written.path.stat().st_size}
+    change = FileChange(
+        rows.table, log.root, heading.version, [written.action], "WRITE", metrics, noted(rows.keys)
+    )
+    try:
+        known = log_changes.commit_files(change, session)
+    except (ConflictError, InvalidRequestError, PreconditionError):
+        # After any other error nobody knows whether the commit has landed.
+        data_files.discard(written.path)
+        raise
+    if known:
+        data_files.discard(written.path)
+    return {key: known[application(key)] for key in rows.keys if application(key) in known}
+
+
+def _check_columns(rows: Append, fields: Sequence[Mapping[str, Any]]) -> None:
+    wanted = {field["name"]: field["type"] for field in fields}
+    if {field["name"]: field["type"] for field in rows.fields} != wanted:
+        raise ConflictError(rows.table, "its columns were altered meanwhile")
