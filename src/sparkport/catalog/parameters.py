@@ -68,6 +68,8 @@ def check_order(parameters: Sequence[Parameter]) -> None:
     if tables and (len(tables) > 1 or positional[-1] is not tables[0]):
         raise ValueError("a function takes one table, as the last of its positional parameters")
     values = [parameter for parameter in positional if parameter.type is not TABLE]
+    if tables and not all(parameter.required for parameter in values):
+        raise ValueError("beside a table only named parameters have defaults")
     for before, after in itertools.pairwise(values):
         if not before.required and after.required:
             raise ValueError(f"parameter {after.name!r} needs a default, because {before.name!r} has one")

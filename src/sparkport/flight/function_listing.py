@@ -22,19 +22,27 @@ _log = structlog.get_logger("sparkport")
 def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[bytes]:
     """Yield a FlightInfo for each form of each function; what DuckDB has no types for is left out."""
     for kind in FunctionKind:
-        seen: set[tuple[str, str]] = set()
+        seen: dict[str, set[str]] = {}
+        of_tables: set[str] = set()
         for function in functions_of(request.call, schema, kind):
             request.call.check()
+            name = function.name.lower()
             path = TablePath(catalog, schema.name, function.name)
+            if name in of_tables or (function.signature.takes_table and name in seen):
+                reason = "DuckDB takes no other function under the name of one that takes a table"
+                _log.warning("function left out", function=str(path), reason=reason)
+                continue
+            if function.signature.takes_table:
+                of_tables.add(name)
+            tags = seen.setdefault(name, set())
             try:
-                for form in forms(kind, function.signature):
-                    key = (function.name.lower(), form.tag())
-                    if key not in seen:
-                        seen.add(key)
-                        yield _info(path, function, form)
+                new = [form for form in forms(kind, function.signature) if form.tag() not in tags]
+                yield from [_info(path, function, form) for form in new]
             except UnpresentableError as error:
                 # One bad entry would make the whole schema unreadable for DuckDB.
                 _log.warning("function left out", function=str(path), reason=str(error))
+                continue
+            tags.update(form.tag() for form in new)
 
 
 def _info(path: TablePath, function: AnyFunction, form: Form) -> bytes:

@@ -33,7 +33,8 @@ class Form:
 
     def input_schema(self) -> pa.Schema:
         """Return what DuckDB is told of the parameters. Raises UnpresentableError."""
-        return pa.schema([_field(self.kind, parameter) for parameter in self.parameters])
+        takes_table = any(one.type is TABLE for one in self.parameters)
+        return pa.schema([_field(self.kind, one, by_name=not takes_table) for one in self.parameters])
 
     def tag(self) -> str:
         """Return a short name that tells the form from all others of its function."""
@@ -56,11 +57,17 @@ class Form:
 def forms(kind: FunctionKind, signature: FunctionSignature) -> Iterator[Form]:
     """Yield the forms in which DuckDB may call a function.
 
-    It knows no variadic functions of a server either: they get a few more forms.
+    It knows no variadic functions of a server either: they get a few more forms. A function
+    of a table has one form only, and beside the table no named parameters: there they are
+    positional, and NULL means the default.
     """
     declared = signature.declared
     positional = [one for one in declared if not one.named and one.type is not TABLE]
-    rest = [one for one in declared if one.named] + [one for one in declared if one.type is TABLE]
+    rest = [one for one in declared if one.named]
+    if signature.takes_table:
+        tables = [one for one in declared if one.type is TABLE]
+        yield Form(kind, (*positional, *rest, *tables))
+        return
     least = len(positional) if kind is FunctionKind.SCALAR else sum(one.required for one in positional)
     for count in range(least, len(positional) + 1):
         yield Form(kind, (*positional[:count], *rest), signature.return_type)
@@ -81,13 +88,13 @@ def result_schema(signature: FunctionSignature) -> pa.Schema:
     return schemas.present(pa.schema([(RESULT, signature.return_type)]))
 
 
-def _field(kind: FunctionKind, parameter: Parameter) -> pa.Field:
+def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Field:
     metadata = {}
     shown = parameter.type
     if kind is FunctionKind.SCALAR and not isinstance(shown, Special):
         # DuckDB fills these with what it exports, whatever type it was told.
         shown = _exported(shown) or ANY
-    if parameter.named:
+    if parameter.named and by_name:
         metadata["is_named_parameter"] = _YES
     if shown is ANY:
         metadata["is_any_type"] = _YES
