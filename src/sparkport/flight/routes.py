@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guard import guarded
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
@@ -260,6 +261,10 @@ DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
 def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
     """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
     route = _ROUTES.get(name)
-    if route is None:
+    if route is not None:
+        return route.run(site, request, body)
+    action = site.actions.get(name)
+    if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    return route.run(site, request, body)
+    with guarded(request.call, "action", name):
+        return action.run(request.call, body)
