@@ -19,7 +19,7 @@ from sparkport.flight.site import Site
 from sparkport.flight.stage import Stage
 from sparkport.flight.streams import Shaper, resized
 from sparkport.protocol import predicates, requests, schemas
-from sparkport.protocol.descriptor import FunctionAddress
+from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData
 from sparkport.protocol.functions import Form, result_schema
 
@@ -32,7 +32,7 @@ def call_scalar(
 ) -> Iterator[bytes]:
     """Answer each batch of arguments by one of results."""
     function, form = function_at(site, request, address)
-    if not isinstance(function, ScalarFunction):
+    if address.kind is not FunctionKind.SCALAR or not isinstance(function, ScalarFunction):
         raise InvalidRequestError(f"function '{address.path}' is not a scalar function")
     incoming = Decoder(frames, site.stream_limits)
     arguments = _arguments(address, form, incoming.arrow_schema)
