@@ -41,18 +41,20 @@ class PythonFunction:
 class PythonScalar(PythonFunction):
     """A function from Arrow arrays to an Arrow array."""
 
+    result: pa.Schema
+
     def execute(self, call: Call, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Call the function once for the whole batch."""
-        injected = self.declaration.injected
-        given = dict.fromkeys(injected, call)
-        result = self.function(*batch.columns, **given)
+        result = self.function(*batch.columns, **dict.fromkeys(self.declaration.injected, call))
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
         if not isinstance(result, pa.Array):
             if isinstance(result, pa.Scalar) or not hasattr(result, "__len__"):
                 raise TypeError(f"a {type(result).__name__} is not a column: return a pyarrow.Array")
             result = pa.array(result, self.signature.return_type)
-        return pa.RecordBatch.from_arrays([result], names=["result"])
+        if result.type == self.signature.return_type:
+            return pa.RecordBatch.from_arrays([result], schema=self.result)
+        return pa.RecordBatch.from_arrays([result], names=self.result.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,9 @@ def scalar(
     result = declared.result if returns is None else returns
     if result is inspect.Signature.empty:
         raise TypeError(f"the result of {declared.name!r} needs a type")
-    signature = FunctionSignature(
-        declared.parameters, declarations.value_type(result), declared.variadic, Stability(stability)
-    )
-    return PythonScalar(function, declared, signature)
+    return_type = declarations.value_type(result)
+    signature = FunctionSignature(declared.parameters, return_type, declared.variadic, Stability(stability))
+    return PythonScalar(function, declared, signature, pa.schema([("result", return_type)]))
 
 
 def table_function(function: Callable[..., Any], columns: Columns, *, name: str = "") -> PythonTableFunction:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import conform_column
 from sparkport.catalog.functions import ScalarFunction, TableInOutFunction
-from sparkport.catalog.guard import guarded
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.parameters import Special
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
 from sparkport.flight.functions import Prepared, function_at, prepared
@@ -39,13 +39,14 @@ def call_scalar(
     reply = result_schema(function.signature)
     encoder = Encoder(reply)
     yield encoder.schema()
-    call, name = request.call, str(address.path)
+    call = request.call
+    guard = Guard(call, "function", str(address.path))
     for batch, _ in incoming:
         call.check()
-        if batch.schema is not arguments and not batch.schema.equals(arguments):
+        if not batch.schema.equals(arguments):
             columns = [conform_column(column, field) for column, field in zip(batch, arguments, strict=True)]
             batch = pa.RecordBatch.from_arrays(columns, schema=arguments)  # noqa: PLW2901
-        with guarded(call, "function", name):
+        with guard:
             result = _checked(function.execute(call, batch), batch.num_rows, reply)
         yield from encoder.batch(result)
 
@@ -98,6 +99,8 @@ def _checked(result: pa.RecordBatch, rows: int, reply: pa.Schema) -> pa.RecordBa
         raise TypeError("the result is not a batch of one column")
     if result.num_rows != rows:
         raise ValueError(f"the result has {result.num_rows} rows for {rows} rows of arguments")
+    if result.schema.equals(reply):
+        return result
     column, field = result.column(0), reply.field(0)
     if column.type != field.type:
         try:
@@ -121,5 +124,5 @@ def _results(
     call: Call, run: Prepared, incoming: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Generator[pa.RecordBatch, None, None]:
     assert isinstance(run.function, TableInOutFunction)
-    with guarded(call, "function", str(run.path)):
+    with Guard(call, "function", str(run.path)):
         yield from run.function.process(call, run.parameters, incoming, batches)

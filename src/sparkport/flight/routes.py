@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.guard import guarded
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
@@ -266,5 +266,5 @@ def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
     action = site.actions.get(name)
     if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    with guarded(request.call, "action", name):
+    with Guard(request.call, "action", name):
         return action.run(request.call, body)
