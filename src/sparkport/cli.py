@@ -12,6 +12,7 @@ import typer
 
 from sparkport import __version__
 from sparkport.app.allocation import keep_freed_memory
+from sparkport.app.application import App
 from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
@@ -41,6 +42,7 @@ _EXAMPLES = """
     sparkport serve --port 0 --no-auth           # any free port, no token
     sparkport serve s3a://b/w --master spark://h:7077 --conf spark.executor.memory=8g
     sparkport serve --app mymodule:catalog       # your own Python tables
+    sparkport serve --app mymodule:app           # functions, tables and actions beside the engine's tables
 """
 
 
@@ -111,7 +113,8 @@ def serve(
             "--app",
             envvar="SPARKPORT_APP",
             metavar="MODULE:OBJECT",
-            help="Your catalog (served instead of the engine's) or catalogs by name (served beside it).",
+            help="Your App (its schemas beside the engine's), catalog (instead of the engine's)"
+            " or catalogs by name (beside it).",
         ),
     ] = None,
     direct_reads: Annotated[
@@ -181,9 +184,9 @@ def serve(
     try:
         configure_logs(log_format, log_level)
         keep_freed_memory()
-        own = {} if app_spec is None else load_app(app_spec, catalog)
+        own: App | dict[str, Catalog] = {} if app_spec is None else load_app(app_spec, catalog)
         catalogs: dict[str, Catalog] = {}
-        if catalog in own:
+        if not isinstance(own, App) and catalog in own:
             pass  # the user's catalog takes the engine's place
         elif engine is Engine.SPARK:
             settings = SparkSettings(
@@ -207,8 +210,10 @@ def serve(
                 typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
             if direct_reads:
                 typer.echo("note: the memory engine has no files for --direct-reads", err=True)
+        if isinstance(own, App):
+            own.mount(catalog, catalogs)
         server = Server(
-            catalogs | own,
+            own if isinstance(own, App) else catalogs | own,
             host=host,
             port=port,
             token=token,

@@ -19,7 +19,8 @@ SparkportError
 ├── LimitExceededError             a configured limit was reached
 ├── CancelledError                 the caller went away
 ├── DeadlineExceededError          the caller's time is up
-└── UnavailableError               a part the server needs is down
+├── UnavailableError               a part the server needs is down
+└── UserCodeError                  a user's function, table or action raised something else
 
 A class writes the sentence, the raiser gives the data. The gRPC front maps each
 class to a status code in one table (`sparkport.flight.errors`).
@@ -28,6 +29,7 @@ class to a status code in one table (`sparkport.flight.errors`).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -51,7 +53,13 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnsupportedOperationError",
+    "UserCodeError",
 ]
+
+
+_QUOTED_WITH_SLASH = re.compile(r"""'[^']*[/\\][^']*'|"[^"]*[/\\][^"]*\"""")
+_WITH_SLASH = re.compile(r"\S*[/\\]\S*")
+_LONGEST_CAUSE = 300
 
 
 class SparkportError(Exception):
@@ -193,6 +201,22 @@ class DeadlineExceededError(SparkportError):
 
 class UnavailableError(SparkportError):
     """A part that the server depends on does not answer now."""
+
+
+class UserCodeError(SparkportError):
+    """Code that a user wrote for the server failed; the cause goes to the log."""
+
+    def __init__(self, kind: str, name: str, cause: Exception, trace_id: str) -> None:
+        text = _without_paths(str(cause).strip().partition("\n")[0])[:_LONGEST_CAUSE]
+        shown = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+        super().__init__(f"{kind} '{name}' failed: {shown} (trace id {trace_id})")
+        self.kind = kind
+        self.name = name
+
+
+def _without_paths(text: str) -> str:
+    """Return the text without what may be the path of a file: it is not the caller's business."""
+    return _WITH_SLASH.sub("...", _QUOTED_WITH_SLASH.sub("'...'", text))
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Loading the user's own catalogs by `module:object`."""
+"""Loading the user's own app or catalogs by `module:object`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparkport.app.application import App
 from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ConfigError
 
 
-def load_app(spec: str, name: str) -> dict[str, Catalog]:
-    """Return the catalogs of `module:object`.
+def load_app(spec: str, name: str) -> App | dict[str, Catalog]:
+    """Return the app or the catalogs of `module:object`.
 
-    The object is a catalog or a CatalogBuilder, served under `name`, or a mapping
-    of names to catalogs, or a function without parameters that returns one.
+    The object is an App; a catalog or a CatalogBuilder, served under `name`; a mapping
+    of names to catalogs; or a function without parameters that returns one of these.
     """
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
@@ -34,7 +35,8 @@ def load_app(spec: str, name: str) -> dict[str, Catalog]:
         if not hasattr(found, part):
             raise ConfigError(f"--app: module {module_name!r} has no {attribute!r}")
         found = getattr(found, part)
-    return _catalogs(found() if callable(found) and not isinstance(found, Catalog) else found, spec, name)
+    found = found() if callable(found) and not isinstance(found, Catalog) else found
+    return found if isinstance(found, App) else _catalogs(found, spec, name)
 
 
 def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:
@@ -50,4 +52,4 @@ def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:
         return dict(found)
     if isinstance(found, Catalog):
         return {name: found}
-    raise ConfigError(f"--app: {spec} is neither a catalog nor a mapping of names to catalogs")
+    raise ConfigError(f"--app: {spec} is neither an App, a catalog nor a mapping of names to catalogs")

@@ -9,11 +9,14 @@ from typing import Self
 
 import structlog
 
+from sparkport.app.application import App
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.catalog.actions import Action
 from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
+from sparkport.flight import routes
 from sparkport.flight.auth import Authenticator, BearerTokens, NoAuth
 from sparkport.flight.server import GrpcServer, ServerLimits
 from sparkport.flight.site import Site
@@ -27,7 +30,7 @@ class Server:
     >>> with Server({"demo": catalog}, port=0) as server:
     ...     print(server.location, server.token)
 
-    A single catalog is served under the name `lakehouse`. `server.catalogs` adds
+    A single catalog, or an `App`, is served under the name `lakehouse`. `server.catalogs` adds
     and drops catalogs while the server runs. With `authenticate=False` nobody
     needs a token, which is allowed on loopback only. Unless structlog is configured
     already, warnings and errors are logged to standard error.
@@ -35,7 +38,7 @@ class Server:
 
     def __init__(
         self,
-        catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder,
+        catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder | App,
         *,
         host: str = "127.0.0.1",
         port: int = 8815,
@@ -48,12 +51,10 @@ class Server:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
         self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
-        named = catalogs if isinstance(catalogs, Mapping) else {default_catalog: _built(catalogs)}
-        default = default_catalog if default_catalog in named else ""
-        self.catalogs = Catalogs(named, default=default)
+        self.catalogs, actions = _served(catalogs, default_catalog)
         self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
         self._grpc = GrpcServer(
-            Site(self.catalogs), self._authenticator(), host, port, limits or ServerLimits()
+            Site(self.catalogs, actions=actions), self._authenticator(), host, port, limits or ServerLimits()
         )
 
     @property
@@ -97,5 +98,18 @@ class Server:
         return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
 
 
-def _built(catalog: Catalog | CatalogBuilder) -> Catalog:
-    return catalog.build() if isinstance(catalog, CatalogBuilder) else catalog
+def _served(
+    catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder | App, default: str
+) -> tuple[Catalogs, Mapping[str, Action]]:
+    """Return the catalogs by name, and the actions beside the server's own."""
+    if isinstance(catalogs, App):
+        taken = next((name for name in catalogs.actions if name in routes.DESCRIPTIONS), None)
+        if taken is not None:
+            raise ValueError(f"action {taken!r} is one of the server's own")
+        catalogs.mount(default)
+        catalogs.catalogs.set_default(default)
+        return catalogs.catalogs, catalogs.actions
+    if isinstance(catalogs, CatalogBuilder):
+        catalogs = catalogs.build()
+    named = catalogs if isinstance(catalogs, Mapping) else {default: catalogs}
+    return Catalogs(named, default=default if default in named else ""), {}

@@ -36,18 +36,27 @@ from sparkport.catalog.dml import (
     StatementTable,
     UpdatableTable,
 )
-from sparkport.catalog.functions import FunctionSignature, ScalarFunction, TableFunction
+from sparkport.catalog.functions import (
+    FunctionSignature,
+    ScalarFunction,
+    Stability,
+    TableFunction,
+    TableInOutFunction,
+)
 from sparkport.catalog.lookup import TablePath
+from sparkport.catalog.parameters import ANY, TABLE, Parameter
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import ScanOptions, ScanSlice, SchemaRequest, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.static import ScanFunction, StaticCatalog, StaticSchema, StaticTable
 from sparkport.catalog.tables import (
     Catalog,
     CatalogVersion,
+    ClientCall,
     ColumnStatistics,
     ConstrainedTable,
     DirectTable,
     DynamicSchemaTable,
+    ReferenceTable,
     Schema,
     SplittableTable,
     StatisticsTable,
@@ -64,6 +73,8 @@ from sparkport.catalog.transactions import (
 )
 
 __all__ = [
+    "ANY",
+    "TABLE",
     "AddColumn",
     "AddColumnOptions",
     "AddConstraint",
@@ -73,6 +84,7 @@ __all__ = [
     "CatalogBuilder",
     "CatalogVersion",
     "ChangeColumnType",
+    "ClientCall",
     "ColumnStatistics",
     "ConstrainedTable",
     "CreateSchemaOptions",
@@ -90,6 +102,8 @@ __all__ = [
     "FunctionSignature",
     "InsertableTable",
     "OnConflict",
+    "Parameter",
+    "ReferenceTable",
     "RemoveColumn",
     "RemoveColumnOptions",
     "RemoveField",
@@ -106,6 +120,7 @@ __all__ = [
     "SetNotNull",
     "Snapshot",
     "SplittableTable",
+    "Stability",
     "Statement",
     "StatementTable",
     "StaticCatalog",
@@ -116,6 +131,7 @@ __all__ = [
     "TableChange",
     "TableConstraints",
     "TableFunction",
+    "TableInOutFunction",
     "TablePath",
     "TaggedSchema",
     "TimePoint",

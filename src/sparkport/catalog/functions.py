@@ -2,38 +2,69 @@
 
 from __future__ import annotations
 
+import enum
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.parameters import TABLE, Parameter, check_order
 from sparkport.catalog.scan import ScanOptions
+
+
+class Stability(enum.StrEnum):
+    """How far the result of a scalar function may be reused for the same values."""
+
+    CONSISTENT = "consistent"
+    WITHIN_QUERY = "consistent_within_query"
+    VOLATILE = "volatile"
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """Parameter and result types; `return_type` is None for table functions."""
+    """Parameters and result type; `return_type` is None for table functions.
 
-    parameters: tuple[pa.DataType, ...]
+    A parameter is a bare type, whose values reach the function as they were sent, or a
+    `Parameter`, whose values are brought to its type first and whose default stands in for
+    a missing one. A variadic function takes its last positional parameter any number of times.
+    """
+
+    parameters: tuple[pa.DataType | Parameter, ...]
     return_type: pa.DataType | None = None
     variadic: bool = False
+    stability: Stability = Stability.CONSISTENT
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ValueError("a function needs at least one parameter")
+        check_order(self.declared)
+
+    @property
+    def declared(self) -> tuple[Parameter, ...]:
+        """The parameters; those that are bare types are called `arg1`, `arg2` and so on."""
+        return tuple(
+            one if isinstance(one, Parameter) else Parameter(f"arg{number}", one)
+            for number, one in enumerate(self.parameters, 1)
+        )
+
+    @property
+    def takes_table(self) -> bool:
+        """Whether one of the parameters is a table."""
+        return any(one.type is TABLE for one in self.declared)
 
 
 @runtime_checkable
-class ScalarFunction(Protocol):
-    """A function of values, called with a whole batch at once."""
-
+class _Function(Protocol):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The function's name, never empty; upper case by convention."""
+        """The function's name, never empty; upper case by convention.
+
+        Several functions of a schema may have it, if their parameters differ.
+        """
         raise NotImplementedError
 
     @property
@@ -45,46 +76,68 @@ class ScalarFunction(Protocol):
     @property
     @abstractmethod
     def signature(self) -> FunctionSignature:
-        """Parameter types and the return type."""
+        """Parameters and, of a scalar function, the return type."""
         raise NotImplementedError
+
+
+@runtime_checkable
+class ScalarFunction(_Function, Protocol):
+    """A function of values, called with a whole batch at once."""
 
     @abstractmethod
     def execute(self, call: Call, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one column of the return type, with a row for each row of `batch`."""
+        """Return one column of the return type, with a row for each row of `batch`.
+
+        The batch has a column per parameter, with exactly its type. NULLs are values like others.
+        """
         raise NotImplementedError
 
 
 @runtime_checkable
-class TableFunction(Protocol):
-    """A function that returns a table whose columns may depend on its parameters."""
+class TableFunction(_Function, Protocol):
+    """A function that returns a table whose columns may depend on its parameters.
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The function's name, never empty; upper case by convention."""
-        raise NotImplementedError
-
-    @property
-    @abstractmethod
-    def comment(self) -> str:
-        """The function's documentation, or an empty text."""
-        raise NotImplementedError
-
-    @property
-    @abstractmethod
-    def signature(self) -> FunctionSignature:
-        """Parameter types."""
-        raise NotImplementedError
+    Parameters come as one value per declared parameter, in declared order, defaults filled in.
+    """
 
     @abstractmethod
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
-        """Return the result's columns without running the function.
+        """Return the result's columns, at least one, without running the function.
 
-        Raises InvalidRequestError for parameters that mean nothing.
+        It is asked more than once for one call of the function. Raises InvalidRequestError
+        for parameters that mean nothing.
         """
         raise NotImplementedError
 
     @abstractmethod
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
-        """Run the function; the stream has the columns of `schema_for_parameters`."""
+        """Run the function; the stream has the columns of `schema_for_parameters`.
+
+        Columns and filter in `options` are hints, as for `Table.scan`. The server closes the reader.
+        """
+        raise NotImplementedError
+
+
+@runtime_checkable
+class TableInOutFunction(_Function, Protocol):
+    """A function that turns the rows of one table into those of another, batch by batch.
+
+    Its signature has one parameter of type `TABLE`, the last positional one; the others are
+    handed over as to a `TableFunction`.
+    """
+
+    @abstractmethod
+    def schema_for_input(self, call: Call, parameters: Sequence[Any], incoming: pa.Schema) -> pa.Schema:
+        """Return the result's columns for an input of such columns. Raises InvalidRequestError."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def process(
+        self, call: Call, parameters: Sequence[Any], incoming: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> Iterable[pa.RecordBatch]:
+        """Consume the batches and yield the result's; what is yielded after the last one ends it.
+
+        It runs on a thread of its own. Asking for the next batch waits for the client. When
+        the client goes away, asking raises CancelledError and a generator is closed.
+        """
         raise NotImplementedError

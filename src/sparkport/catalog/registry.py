@@ -23,6 +23,11 @@ class Catalogs:
         for name, catalog in (catalogs or {}).items():
             self.add(name, catalog)
 
+    def set_default(self, name: str) -> None:
+        """Let the empty name mean that catalog."""
+        with self._lock:
+            self._default = name
+
     def add(self, name: str, catalog: Catalog) -> None:
         """Serve one more catalog. Raises AlreadyExistsError."""
         if not name:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 
@@ -31,11 +31,13 @@ class StaticTable:
 
 @dataclass(frozen=True, slots=True)
 class StaticSchema:
-    """A fixed set of tables."""
+    """A fixed set of tables and functions."""
 
     name: str
     by_name: dict[str, Table]
     comment: str = ""
+    scalars: tuple[ScalarFunction, ...] = ()
+    table_valued: tuple[TableFunction | TableInOutFunction, ...] = ()
 
     def tables(self, call: Call) -> Sequence[Table]:
         """Return all tables in the order they were added."""
@@ -48,14 +50,14 @@ class StaticSchema:
         return self.by_name.get(name)
 
     def scalar_functions(self, call: Call) -> Sequence[ScalarFunction]:
-        """Return nothing: a static schema has tables only."""
+        """Return all scalar functions."""
         call.check()
-        return []
+        return self.scalars
 
-    def table_functions(self, call: Call) -> Sequence[TableFunction]:
-        """Return nothing: a static schema has tables only."""
+    def table_functions(self, call: Call) -> Sequence[TableFunction | TableInOutFunction]:
+        """Return all functions that return tables."""
         call.check()
-        return []
+        return self.table_valued
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ there is no such thing and raises only when looking fails.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
 from sparkport.catalog.scan import ScanOptions, SchemaRequest, Snapshot, TimePoint
 
 
@@ -109,6 +109,28 @@ class DirectTable(Table, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCall:
+    """A table function of DuckDB, such as `read_csv`, with what it is called with."""
+
+    function: str
+    arguments: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class ReferenceTable(Table, Protocol):
+    """A table that DuckDB reads by functions of its own; other clients scan it."""
+
+    @abstractmethod
+    def client_calls(self, call: Call, options: ScanOptions) -> Sequence[ClientCall]:
+        """Return calls whose rows are together the table's; columns are matched by name.
+
+        They run on the client's machine and must give exactly the types of the table.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnStatistics:
     """What is known for certain of a column's values in one state of a table.
 
@@ -189,8 +211,8 @@ class Schema(Protocol):
         raise NotImplementedError
 
     @abstractmethod
-    def table_functions(self, call: Call) -> Sequence[TableFunction]:
-        """Return the table functions that the principal may call."""
+    def table_functions(self, call: Call) -> Sequence[TableFunction | TableInOutFunction]:
+        """Return the table functions that the principal may call, with and without a table argument."""
         raise NotImplementedError
 
 

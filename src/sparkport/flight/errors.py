@@ -27,6 +27,7 @@ STATUS: dict[type[errors.SparkportError], grpc.StatusCode] = {
     errors.CancelledError: grpc.StatusCode.CANCELLED,
     errors.DeadlineExceededError: grpc.StatusCode.DEADLINE_EXCEEDED,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
+    errors.UserCodeError: grpc.StatusCode.INTERNAL,
 }
 
 # DuckDB raises these as its own exception classes.
@@ -61,6 +62,7 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
     else:
         code = grpc.StatusCode.INTERNAL
         message = f"Internal error, trace id {trace_id}"
+    if isinstance(error, errors.UserCodeError) or not isinstance(error, errors.SparkportError):
         # Written out here: a renderer of its own would print local variables, rows among them.
         text = "".join(traceback.format_exception(error))
         _log.error("unexpected error", trace_id=trace_id, exception=text)

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
@@ -161,11 +162,6 @@ def _compressed(request: Request, wanted: object, table: pa.Table) -> bytes:
     return contract.encode_compressed(table)
 
 
-def _not_yet(site: Site, request: Request, body: bytes) -> bytes:
-    del site, request, body
-    raise NotImplementedByServerError("table functions cannot be called from DuckDB yet")
-
-
 _AIRPORT: dict[str, Route[Any, Any]] = {
     "list_schemas": Route("List schemas and tables", requests.catalog, discovery.list_schemas, _as_is),
     "catalog_version": Route("Tell the version", requests.catalog, discovery.catalog_version, _version),
@@ -206,7 +202,9 @@ _BOTH: dict[str, Either] = {
     ),
     "table_function_flight_info": Either(
         lambda body: msgpack.has_key(body, "descriptor"),
-        Route("Describe the result of a table function", bytes, _not_yet, _as_is),
+        Route(
+            "Describe the result of a table function", requests.function_info, functions.flight_info, _as_is
+        ),
         Route(
             "Describe the result of a table function",
             contract.table_function,
@@ -254,7 +252,7 @@ _ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_BOTH, **_CONTRACT
 # These have exactly one result whenever they succeed.
 ONE_RESULT = frozenset(
     {"list_schemas", "catalog_version", "create_transaction", "flight_info", "endpoints"}
-    | {"column_statistics", "create_schema", "create_table"}
+    | {"column_statistics", "create_schema", "create_table", "table_function_flight_info"}
 )
 
 DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
@@ -263,6 +261,10 @@ DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
 def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
     """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
     route = _ROUTES.get(name)
-    if route is None:
+    if route is not None:
+        return route.run(site, request, body)
+    action = site.actions.get(name)
+    if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    return route.run(site, request, body)
+    with Guard(request.call, "action", name):
+        return action.run(request.call, body)

@@ -145,7 +145,8 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _list_actions(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
         del request, body, note
-        for name, description in routes.DESCRIPTIONS.items():
+        own = {name: action.comment for name, action in self._site.actions.items()}
+        for name, description in (routes.DESCRIPTIONS | own).items():
             yield pb.ActionType(type=name, description=description).SerializeToString()
 
     def _unary(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkport.catalog.actions import Action
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog, Table
@@ -23,6 +25,7 @@ class Site:
     listings: ListingCache = field(default_factory=ListingCache)
     stream_limits: Limits = field(default_factory=Limits)
     endpoint_location: str = flights.REUSE_CONNECTION
+    actions: Mapping[str, Action] = field(default_factory=dict)
 
     def default_catalog(self, request: Request) -> str:
         """Return the catalog of a request that names none."""

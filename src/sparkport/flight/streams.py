@@ -91,6 +91,16 @@ def encoded(arrow_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Itera
         yield from encoder.batch(shaper.shape(batch))
 
 
+def with_unread_nullable(arrow_schema: pa.Schema, columns: tuple[str, ...] | None) -> pa.Schema:
+    """Return the stream's schema: columns that were not asked for are sent as nulls."""
+    if columns is None:
+        return arrow_schema
+    for index, field in enumerate(arrow_schema):
+        if field.name not in columns and not field.nullable:
+            arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
+    return arrow_schema
+
+
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 

@@ -88,10 +88,11 @@ class NamedEndpointsRequest:
 
 @dataclass(frozen=True, slots=True)
 class NamedFunctionRequest:
-    """`table_function_flight_info` by name."""
+    """`table_function_flight_info` by name; a msgpack list of parameters and a map of named ones."""
 
     name: str
     parameters: bytes
+    named: bytes = b"\x80"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,7 @@ class _Endpoints(msgspec.Struct):
 class _Function(msgspec.Struct):
     name: str
     parameters: msgspec.Raw = msgspec.Raw(b"\x90")
+    named_parameters: msgspec.Raw = msgspec.Raw(b"\x80")
 
 
 def create_schema(body: bytes) -> CreateSchemaOnce:
@@ -296,7 +298,7 @@ def endpoints(body: bytes) -> NamedEndpointsRequest:
 def table_function(body: bytes) -> NamedFunctionRequest:
     """Decode `table_function_flight_info` by name."""
     wire = msgpack.decode(body, _Function)
-    return NamedFunctionRequest(wire.name, bytes(wire.parameters))
+    return NamedFunctionRequest(wire.name, bytes(wire.parameters), bytes(wire.named_parameters))
 
 
 def metadata(body: bytes) -> MetadataRequest:

@@ -1,13 +1,15 @@
-"""Flight descriptors: how a table is addressed.
+"""Flight descriptors: how a table or a function is addressed.
 
 Three spellings are read: PATH `[schema, table]` or `[catalog, schema, table]`,
 CMD with a JSON object of those keys, and CMD with a dotted name in which parts
 may be double-quoted. In answers to DuckDB a fourth PATH part (JSON: `layout`)
-tells which columns the client believes the table has.
+tells which columns the client believes the table has. A function has five parts:
+catalog, schema, kind, name and the form in which DuckDB calls it.
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 from dataclasses import dataclass
@@ -42,7 +44,23 @@ class DatabasesAddress:
     """The list of databases, which DuckDB's `airport_databases` reads."""
 
 
-Address = TableAddress | DatabasesAddress
+class FunctionKind(enum.StrEnum):
+    """The two lists of functions that DuckDB keeps."""
+
+    SCALAR = "scalar_function"
+    TABLE = "table_function"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionAddress:
+    """A function, in one of the forms that the listing offered."""
+
+    path: TablePath
+    kind: FunctionKind
+    form: str
+
+
+Address = TableAddress | DatabasesAddress | FunctionAddress
 
 
 def parse(data: bytes) -> pb.FlightDescriptor:
@@ -63,16 +81,21 @@ def decode(data: bytes, default_catalog: str = "") -> Address:
     raise InvalidRequestError("a flight descriptor is of type PATH or CMD")
 
 
-def encode(address: TableAddress) -> bytes:
+def encode(address: TableAddress | FunctionAddress) -> bytes:
     """Return a descriptor that any client can carry, whatever the names."""
     path = address.path
-    parts = [path.catalog, path.schema, path.table]
-    if address.layout is not None:
-        parts.append(address.layout)
+    if isinstance(address, FunctionAddress):
+        parts = [path.catalog, path.schema, address.kind, path.table, address.form]
+        keys: tuple[str, ...] = ("catalog", "schema", "kind", "function", "form")
+    else:
+        parts = [path.catalog, path.schema, path.table]
+        keys = ("catalog", "schema", "table", "layout")
+        if address.layout is not None:
+            parts.append(address.layout)
     safe = all(_HEADER_SAFE.fullmatch(part) for part in parts) and sum(map(len, parts)) <= _LONGEST_PATH
     if safe:
         return pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=parts).SerializeToString()
-    command = dict(zip(("catalog", "schema", "table", "layout"), parts, strict=False))
+    command = dict(zip(keys, parts, strict=False))
     return pb.FlightDescriptor(
         type=pb.FlightDescriptor.CMD, cmd=json.dumps(command).encode()
     ).SerializeToString()
@@ -88,6 +111,8 @@ def _from_path(parts: list[str], default_catalog: str) -> Address:
             return TableAddress(TablePath(catalog, schema, table))
         case [catalog, schema, table, layout]:
             return TableAddress(TablePath(catalog, schema, table), layout)
+        case [catalog, schema, FunctionKind.SCALAR | FunctionKind.TABLE as kind, function, form]:
+            return FunctionAddress(TablePath(catalog, schema, function), FunctionKind(kind), form)
         case _:
             raise InvalidRequestError(
                 f"a path is [schema, table] or [catalog, schema, table]; this one has {len(parts)} parts"
@@ -115,6 +140,10 @@ def _from_json(text: str, default_catalog: str) -> Address:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRequestError("the command is not valid JSON") from error
+    if "function" in document:
+        parts = [document.get(key) for key in ("catalog", "schema", "kind", "function", "form")]
+        if all(isinstance(part, str) for part in parts):
+            return _from_path([str(part) for part in parts], default_catalog)
     values = {key: document.get(key) for key in ("catalog", "schema", "table", "layout")}
     if not isinstance(values["schema"], str) or not isinstance(values["table"], str):
         raise InvalidRequestError("the command needs the texts 'schema' and 'table'")

@@ -1,4 +1,4 @@
-"""FlightInfo and endpoints: how the server describes a table to a client."""
+"""FlightInfo and endpoints: how the server describes tables and functions to a client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sparkport.catalog.lookup import TablePath
+from sparkport.catalog.tables import ClientCall
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import msgpack, schemas
+from sparkport.protocol.descriptor import FunctionKind
 
 _FUNCTION_CALL = "application/x-msgpack-duckdb-function-call"
 REUSE_CONNECTION = "arrow-flight-reuse-connection://?"
@@ -20,19 +22,26 @@ def app_metadata(path: TablePath, comment: str) -> bytes:
 
     `path.catalog` must be the name that the client attached.
     """
-    return msgpack.encode(
-        {
-            "type": "table",
-            "schema": path.schema,
-            "catalog": path.catalog,
-            "name": path.table,
-            "comment": comment or None,
-            "input_schema": None,
-            "action_name": None,
-            "description": None,
-            "extra_data": None,
-        }
+    return _metadata("table", path, comment=comment or None)
+
+
+def function_metadata(
+    kind: FunctionKind, path: TablePath, comment: str, input_schema: pa.Schema, extra: bytes | None
+) -> bytes:
+    """Return what the Airport client wants to know of a function beside its result."""
+    return _metadata(
+        kind,
+        path,
+        input_schema=schemas.encode(input_schema),
+        description=comment or None,
+        extra_data=extra,
     )
+
+
+def _metadata(kind: str, path: TablePath, **more: object) -> bytes:
+    nothing = dict.fromkeys(("comment", "input_schema", "action_name", "description", "extra_data"))
+    names = {"type": str(kind), "schema": path.schema, "catalog": path.catalog, "name": path.table}
+    return msgpack.encode({**names, **nothing, **more})
 
 
 def encode_info(
@@ -56,17 +65,19 @@ def encode_info(
 
 def parquet_location(files: Sequence[str]) -> str:
     """Return the location that tells the Airport client to read Parquet files itself."""
-    arguments = {
-        "arg_0": pa.array([list(files)], pa.list_(pa.string())),
-        # Names and types are those of the files: folders such as `a=1` add no column.
-        "hive_partitioning": pa.array([False]),
-    }
+    # Names and types are those of the files: folders such as `a=1` add no column.
+    return call_location(ClientCall("read_parquet", (list(files),), {"hive_partitioning": False}))
+
+
+def call_location(call: ClientCall) -> str:
+    """Return the location that tells the Airport client to call a function of its own."""
+    arguments = {f"arg_{index}": value for index, value in enumerate(call.arguments)} | dict(call.named)
+    batch = pa.record_batch({name: pa.array([value]) for name, value in arguments.items()})
     sink = pa.BufferOutputStream()
-    batch = pa.record_batch(arguments)
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    call = {"function_name": "read_parquet", "data": sink.getvalue().to_pybytes()}
-    return f"data:{_FUNCTION_CALL};base64,{base64.b64encode(msgpack.encode(call)).decode()}"
+    packed = {"function_name": call.function, "data": sink.getvalue().to_pybytes()}
+    return f"data:{_FUNCTION_CALL};base64,{base64.b64encode(msgpack.encode(packed)).decode()}"
 
 
 def endpoint(ticket: bytes, location: str = REUSE_CONNECTION, app_metadata: bytes = b"") -> pb.FlightEndpoint:

@@ -31,12 +31,33 @@ class FlightInfoRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndpointsRequest:
-    """`endpoints`: plan a scan. Column ids count the columns without the row id."""
+    """`endpoints`: plan a scan. Column ids count the columns without the row id.
+
+    `parameters` is an Arrow stream of one row where a table function is called.
+    """
 
     descriptor: bytes
     column_ids: tuple[int, ...]
     filters: bytes
     time_point: TimePoint | None
+    parameters: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfoRequest:
+    """`table_function_flight_info`: describe the result; `incoming` is there with a table argument."""
+
+    descriptor: bytes
+    parameters: bytes
+    incoming: pa.Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class InOutParameters:
+    """What comes before the rows of a table argument."""
+
+    parameters: bytes
+    filters: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +143,7 @@ class _FlightInfo(msgspec.Struct):
 class _Scan(msgspec.Struct):
     json_filters: msgspec.Raw = msgspec.Raw(b"\xa0")
     column_ids: list[int] = []
+    table_function_parameters: msgspec.Raw = msgspec.Raw(b"\xa0")
     at_unit: str = ""
     at_value: str = ""
 
@@ -129,6 +151,17 @@ class _Scan(msgspec.Struct):
 class _Endpoints(msgspec.Struct):
     descriptor: msgspec.Raw
     parameters: _Scan
+
+
+class _FunctionInfo(msgspec.Struct):
+    descriptor: msgspec.Raw
+    parameters: msgspec.Raw
+    table_input_schema: msgspec.Raw = msgspec.Raw(b"\xa0")
+
+
+class _InOut(msgspec.Struct):
+    parameters: msgspec.Raw
+    json_filters: msgspec.Raw = msgspec.Raw(b"\xa0")
 
 
 class _Statistics(msgspec.Struct):
@@ -249,7 +282,23 @@ def endpoints(body: bytes) -> EndpointsRequest:
         tuple(scan.column_ids),
         raw_bytes(scan.json_filters),
         time_point(scan.at_unit, scan.at_value),
+        raw_bytes(scan.table_function_parameters),
     )
+
+
+def function_info(body: bytes) -> FunctionInfoRequest:
+    """Decode `table_function_flight_info`."""
+    wire = decode(body, _FunctionInfo)
+    incoming = raw_bytes(wire.table_input_schema)
+    return FunctionInfoRequest(
+        raw_bytes(wire.descriptor), raw_bytes(wire.parameters), schemas.decode(incoming) if incoming else None
+    )
+
+
+def in_out_parameters(body: bytes) -> InOutParameters:
+    """Decode the message that comes before the rows of a table argument."""
+    wire = decode(body, _InOut)
+    return InOutParameters(raw_bytes(wire.parameters), raw_bytes(wire.json_filters))
 
 
 def column_statistics(body: bytes) -> StatisticsRequest:

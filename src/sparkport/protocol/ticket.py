@@ -21,7 +21,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """A scan, fixed in every respect. `path` None reads the list of databases.
 
     With `function` it is a call of the table function at `path`, with msgpack
-    parameters.
+    parameters; or of one form of it, with parameters as an Arrow stream of one row.
 
     `presented` tells that the client wants the types DuckDB understands.
     """
@@ -36,6 +36,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     presented: bool = False
     function: bool = False
     parameters: bytes = b""
+    named_parameters: bytes = b"\x80"
+    form: str = ""
 
     @property
     def time_point(self) -> TimePoint | None:

@@ -10,6 +10,7 @@ import structlog
 from sparkport.catalog.ddl import TaggedSchema
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
+from sparkport.flight.function_listing import function_infos
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.tables import airport_info, row_count, shown_schema
@@ -60,6 +61,8 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
                 request.call.check()
                 if _matches(pattern, name, schema.name, table.name):
                     yield from _flight(request, table, name, schema.name)
+            if only_schema is not None:  # DuckDB reads a schema this way; others list tables
+                yield from function_infos(request, schema, name)
 
 
 def _listing(request: Request, catalog: Catalog, name: str, version: CatalogVersion) -> bytes:
@@ -79,6 +82,7 @@ def _schema(request: Request, schema: Schema, catalog: str, default: Schema | No
         except UnpresentableError as error:
             # One bad entry would make the whole schema unreadable for DuckDB.
             _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
+    tables.extend(function_infos(request, schema, catalog))
     tags = schema.tags if isinstance(schema, TaggedSchema) else {}
     return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)
 

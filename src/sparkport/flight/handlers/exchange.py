@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE from DuckDB, over DoExchange."""
+"""INSERT, UPDATE, DELETE and functions from DuckDB, over DoExchange."""
 
 from __future__ import annotations
 
@@ -18,32 +18,49 @@ from sparkport.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
+from sparkport.flight import function_exchanges
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.streams import Shaper
 from sparkport.flight.tables import pinned
 from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, msgpack
-from sparkport.protocol.descriptor import TableAddress
+from sparkport.protocol.descriptor import FunctionAddress, TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
 
 
 def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+    """Run one statement or function, as the first message and a header say."""
+    first = next(frames, None)
+    if first is None or first.descriptor is None:
+        raise InvalidRequestError("an exchange starts with a flight descriptor")
+    address = descriptor.decode(first.descriptor, site.default_catalog(request))
+    operation = request.headers.get("airport-operation")
+    every = itertools.chain([first], frames)
+    match operation, address:
+        case "scalar_function", FunctionAddress():
+            yield from function_exchanges.call_scalar(site, request, address, every)
+        case "table_function_in_out", FunctionAddress():
+            yield from function_exchanges.call_in_out(site, request, address, every)
+        case "scalar_function" | "table_function_in_out", _:
+            raise InvalidRequestError("the descriptor does not name a function")
+        case _, TableAddress():
+            yield from _statement(site, request, address, operation, every)
+        case _:
+            raise InvalidRequestError("the descriptor does not name a table")
+
+
+def _statement(
+    site: Site, request: Request, address: TableAddress, operation: str, frames: Iterator[FlightData]
+) -> Iterator[bytes]:
     """Run one statement: schema at once, then rows in lockstep, then the count.
 
     The client opens the exchange before it scans the table, so nothing is locked
     until the input has ended.
     """
-    first = next(frames, None)
-    if first is None or first.descriptor is None:
-        raise InvalidRequestError("an exchange starts with a flight descriptor")
-    address = descriptor.decode(first.descriptor, site.default_catalog(request))
-    if not isinstance(address, TableAddress):
-        raise InvalidRequestError("the descriptor does not name a table")
-    operation = request.headers.get("airport-operation")
     returning = request.headers.get("return-chunks") == "1"
     table = site.table(request, address.path)
-    incoming = Decoder(itertools.chain([first], frames), site.stream_limits)
+    incoming = Decoder(frames, site.stream_limits)
     with statement_in(request.call, site.catalog(request, address.path.catalog)):
         _, columns = pinned(request, table, address, None)
         statement, reply = _begin(
@@ -96,8 +113,6 @@ def _begin(
         case "delete":
             _need_rowid(table, columns, "DELETE")
             return buffered.begin_delete(request.call, table, returning=returning), columns
-        case "scalar_function" | "table_function_in_out":
-            raise NotImplementedByServerError("this server has no functions")
         case _:
             raise InvalidRequestError(
                 f"header airport-operation must be insert, update or delete, not '{operation}'"

@@ -15,6 +15,7 @@ from sparkport.catalog.scan import ScanOptions, TimePoint
 from sparkport.catalog.tables import (
     ColumnStatistics,
     DirectTable,
+    ReferenceTable,
     SplittableTable,
     StatisticsTable,
     Table,
@@ -24,12 +25,12 @@ from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOper
 from sparkport.flight import functions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
-from sparkport.flight.streams import encoded
+from sparkport.flight.streams import encoded, with_unread_nullable
 from sparkport.flight.tables import pinned, row_count, shown_schema
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.contract import NamedEndpointsRequest
-from sparkport.protocol.descriptor import DatabasesAddress, TableAddress
+from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
 from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
 from sparkport.protocol.ticket import Ticket
 
@@ -61,16 +62,35 @@ def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
     if isinstance(address, DatabasesAddress):
         return flights.encode_endpoints(_seal(site, request, [Ticket(None)]))
     predicates.decode(wanted.filters)
+    if isinstance(address, FunctionAddress):
+        return flights.encode_endpoints(_seal(site, request, [_call(site, request, address, wanted)]))
     table = site.table(request, address.path)
     pin, columns = pinned(request, table, address, wanted.time_point)
     names = _column_names(columns, wanted.column_ids)
     ticket = _ticket(request, address, pin, names, wanted.filters)
+    if isinstance(table, ReferenceTable) and request.is_airport:
+        return flights.encode_endpoints(_references(site, request, table, ticket))
     tickets = _slices(request.call, table, ticket)
     return flights.encode_endpoints(
         [
             flights.endpoint(site.sealer.seal(part, request.call.principal), location)
             for part, location in zip(tickets, _locations(site, request, table, tickets), strict=True)
         ]
+    )
+
+
+def _call(site: Site, request: Request, address: FunctionAddress, wanted: EndpointsRequest) -> Ticket:
+    """Return the ticket that calls a table function."""
+    run = functions.prepared(site, request, address, wanted.parameters)
+    columns = schemas.present(run.arrow_schema(request.call))
+    return Ticket(
+        address.path,
+        _column_names(columns, wanted.column_ids),
+        wanted.filters,
+        presented=request.is_airport,
+        function=True,
+        parameters=wanted.parameters,
+        form=address.form,
     )
 
 
@@ -102,6 +122,8 @@ def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
     if isinstance(address, DatabasesAddress):
         parts = _seal(site, request, [Ticket(None)])
         return flights.encode_info(_DATABASES_SCHEMA, data, endpoints=parts)
+    if isinstance(address, FunctionAddress):
+        raise InvalidRequestError("the descriptor names a function; ask with table_function_flight_info")
     table = site.table(request, address.path)
     pin, columns = pinned(request, table, address, None)
     ticket = _ticket(request, address, pin)
@@ -120,6 +142,8 @@ def get_schema(site: Site, request: Request, data: bytes) -> bytes:
     address = descriptor.decode(data, site.default_catalog(request))
     if isinstance(address, DatabasesAddress):
         return schemas.encode(_DATABASES_SCHEMA)
+    if isinstance(address, FunctionAddress):
+        raise InvalidRequestError("the descriptor names a function; ask with table_function_flight_info")
     return schemas.encode(shown_schema(request, site.table(request, address.path)))
 
 
@@ -138,7 +162,7 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
     reader = table.scan(call, _options(ticket))
     try:
-        yield from encoded(_with_unread_nullable(shown, ticket.columns), call.checked(reader))
+        yield from encoded(with_unread_nullable(shown, ticket.columns), call.checked(reader))
     finally:
         reader.close()
 
@@ -202,6 +226,17 @@ def _locations(site: Site, request: Request, table: Table, tickets: list[Ticket]
     return found
 
 
+def _references(
+    site: Site, request: Request, table: ReferenceTable, ticket: Ticket
+) -> list[pb.FlightEndpoint]:
+    """Return endpoints that tell the Airport client which of its own functions to call."""
+    sealed = site.sealer.seal(ticket, request.call.principal)
+    return [
+        flights.endpoint(sealed, flights.call_location(one))
+        for one in table.client_calls(request.call, _options(ticket))
+    ]
+
+
 def _seal(
     site: Site, request: Request, tickets: list[Ticket], app_metadata: bytes = b""
 ) -> list[pb.FlightEndpoint]:
@@ -210,16 +245,6 @@ def _seal(
         flights.endpoint(site.sealer.seal(ticket, principal), site.endpoint_location, app_metadata)
         for ticket in tickets
     ]
-
-
-def _with_unread_nullable(arrow_schema: pa.Schema, columns: tuple[str, ...] | None) -> pa.Schema:
-    """Return the stream's schema: columns that were not asked for are sent as nulls."""
-    if columns is None:
-        return arrow_schema
-    for index, field in enumerate(arrow_schema):
-        if field.name not in columns and not field.nullable:
-            arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
-    return arrow_schema
 
 
 def _databases(site: Site) -> pa.RecordBatch:

@@ -1,0 +1,229 @@
+"""The user's functions, tables and actions in one object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from sparkport.app import functions, tables
+from sparkport.app.declarations import Columns, arrow_schema
+from sparkport.app.overlay import overlay
+from sparkport.catalog.actions import Action
+from sparkport.catalog.call import Call
+from sparkport.catalog.functions import ScalarFunction, Stability, TableFunction, TableInOutFunction
+from sparkport.catalog.registry import Catalogs
+from sparkport.catalog.static import StaticCatalog, StaticSchema, StaticTable, table_scan
+from sparkport.catalog.tables import Catalog, ClientCall, Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """Takes a function and gives it back."""
+
+    def __call__(self, function: F, /) -> F:
+        """Declare the function."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What was declared for one schema."""
+
+    comment: str = ""
+    tables: dict[str, Table] = field(default_factory=dict)
+    scalars: list[ScalarFunction] = field(default_factory=list)
+    table_valued: list[TableFunction | TableInOutFunction] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _PythonAction:
+    name: str
+    comment: str
+    function: Callable[..., Any]
+    takes_call: bool
+
+    def run(self, call: Call, body: bytes) -> bytes | None:
+        """Call the function with the body, and the call if it wants that."""
+        result = self.function(call, body) if self.takes_call else self.function(body)
+        if result is None or isinstance(result, bytes):
+            return result
+        raise TypeError(f"an action returns bytes or None, not {type(result).__name__}")
+
+
+class App:
+    """Collects what a server offers beside an engine's tables.
+
+    >>> app = App()
+    >>> @app.scalar_function(schema="text")
+    ... def shout(words: str) -> str:
+    ...     return pc.utf8_upper(words)
+
+    A function's annotations say its types; its name and the first line of its docstring are
+    shown to clients. Everything is declared before the server starts; `catalogs` can
+    change while it runs.
+    """
+
+    def __init__(self, *, schema: str = "app") -> None:
+        self._default_schema = schema
+        self._schemas: dict[str, _Parts] = {}
+        self.actions: dict[str, Action] = {}
+        self.catalogs = Catalogs()
+        """The databases of the server that serves this app, to add, drop and list."""
+
+    def schema(self, name: str, *, comment: str = "") -> None:
+        """Give a schema a comment."""
+        self._parts(name).comment = comment
+
+    def scalar_function(
+        self,
+        *,
+        schema: str = "",
+        name: str = "",
+        parameters: Mapping[str, Any] | pa.Schema | None = None,
+        returns: Any = None,  # noqa: ANN401
+        stability: Stability | str = Stability.CONSISTENT,
+    ) -> Decorator:
+        """Declare a function of values, which gets whole Arrow arrays and returns one of the same length.
+
+        NULLs are passed like other values. `Any` takes values of all types, `*args` any
+        number. Functions of the same name are overloads.
+        """
+
+        def declare(function: F) -> F:
+            made = functions.scalar(
+                function, name=name, parameters=parameters, returns=returns, stability=stability
+            )
+            self._parts(schema).scalars.append(made)
+            return function
+
+        return declare
+
+    def table_function(self, *, columns: Columns, schema: str = "", name: str = "") -> Decorator:
+        """Declare a function of values that yields rows: Arrow data, mappings of columns, or tuples.
+
+        Keyword-only parameters are named ones. `columns` is a schema, a mapping of names to
+        types, or a function of some of the parameters that returns one. A parameter of type
+        `ScanOptions` gets the columns and the filter that the client can do without, one of
+        type `Call` the call.
+        """
+
+        def declare(function: F) -> F:
+            self._add_table_valued(schema, functions.table_function(function, columns, name=name))
+            return function
+
+        return declare
+
+    def table_in_out(self, *, columns: Columns | None = None, schema: str = "", name: str = "") -> Decorator:
+        """Declare a function of a table, the last positional parameter, that yields rows.
+
+        It takes an `Iterator[pa.RecordBatch]`, and what it yields after the last batch ends
+        the result; or a `pa.RecordBatch`, and is called for each. Without `columns` the
+        result has those of the input; a function in their place may name the table's
+        parameter to get the schema of the input.
+        """
+
+        def declare(function: F) -> F:
+            self._add_table_valued(schema, functions.in_out(function, columns, name=name))
+            return function
+
+        return declare
+
+    def table(self, *, columns: Any, schema: str = "", name: str = "") -> Decorator:  # noqa: ANN401
+        """Declare a table whose rows a function yields, as for `table_function`.
+
+        `columns` may be a function of a `SchemaRequest`: then they may depend on the time
+        that is asked for.
+        """
+
+        def declare(function: F) -> F:
+            self.add_table(tables.table(function, columns, name=name), schema=schema)
+            return function
+
+        return declare
+
+    def add_table(self, table: Table | pa.Table, *, schema: str = "", name: str = "") -> None:
+        """Add a table of your own making, or rows in memory under a name."""
+        if isinstance(table, pa.Table):
+            table = StaticTable(name, table.schema, table_scan(table))
+        known = self._parts(schema).tables
+        if not table.name:
+            raise ValueError("a table needs a name")
+        if table.name.lower() in (other.lower() for other in known):
+            raise ValueError(f"table {table.name!r} is there already")
+        known[table.name] = table
+
+    def add_reference(
+        self,
+        name: str,
+        *calls: ClientCall,
+        columns: pa.Schema | Mapping[str, Any],
+        schema: str = "",
+        comment: str = "",
+    ) -> None:
+        """Add a table that DuckDB reads by functions of its own, such as `read_parquet`, where it runs."""
+        if not calls:
+            raise ValueError(f"table {name!r} needs a call to refer to")
+        self.add_table(tables.Reference(name, arrow_schema(columns), calls, comment), schema=schema)
+
+    def action(self, name: str) -> Decorator:
+        """Declare an action: a function of the body, or of the call and the body.
+
+        It returns bytes, or None for no result.
+        """
+
+        def declare(function: F) -> F:
+            if name in self.actions:
+                raise ValueError(f"action {name!r} is there already")
+            comment = (inspect.getdoc(function) or "").partition("\n")[0]
+            takes_call = len(inspect.signature(function).parameters) > 1
+            self.actions[name] = _PythonAction(name, comment, function, takes_call)
+            return function
+
+        return declare
+
+    def build(self) -> StaticCatalog:
+        """Return a catalog of everything that was declared."""
+        return StaticCatalog(
+            {
+                name: StaticSchema(
+                    name, dict(parts.tables), parts.comment, tuple(parts.scalars), tuple(parts.table_valued)
+                )
+                for name, parts in self._schemas.items()
+            }
+        )
+
+    def over(self, engine: Catalog) -> Catalog:
+        """Return an engine's catalog with the schemas of this app in it.
+
+        Raises AlreadyExistsError if one of their names is taken.
+        """
+        return overlay(engine, self.build())
+
+    def mount(self, name: str, engines: Mapping[str, Catalog] | None = None) -> None:
+        """Put what was declared into the databases: over the engine of that name, or by itself."""
+        present = {known.lower() for known, _ in self.catalogs.items()}
+        served = {name: self.build(), **(engines or {})}
+        for key, catalog in served.items():
+            if key.lower() not in present:
+                on_top = key == name and engines is not None and key in engines
+                self.catalogs.add(key, self.over(catalog) if on_top else catalog)
+
+    def _add_table_valued(self, schema: str, function: TableFunction | TableInOutFunction) -> None:
+        known = self._parts(schema).table_valued
+        for other in known:
+            alike = other.name.lower() == function.name.lower()
+            if alike and (other.signature.takes_table or function.signature.takes_table):
+                raise ValueError(f"{function.name!r}: a function that takes a table is alone under its name")
+        known.append(function)
+
+    def _parts(self, schema: str) -> _Parts:
+        name = schema or self._default_schema
+        if name.lower() == "main":
+            raise ValueError("DuckDB cannot look up a schema named 'main': choose another name")
+        known = next((key for key in self._schemas if key.lower() == name.lower()), name)
+        return self._schemas.setdefault(known, _Parts())

@@ -1,0 +1,82 @@
+"""An engine's catalog with schemas of the user's own beside the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
+from sparkport.catalog.static import StaticCatalog
+from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, VersionedCatalog
+from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager
+from sparkport.errors import AlreadyExistsError, UnsupportedOperationError
+
+
+def overlay(engine: Catalog, own: StaticCatalog) -> Catalog:
+    """Return a catalog of both, able to do whatever the engine's is.
+
+    Raises AlreadyExistsError if a schema's name is taken.
+    """
+    abilities = [part for ability, part in _PARTS.items() if isinstance(engine, ability)]
+    made: Catalog = type("Overlay", (*abilities, _Overlay), {})(engine, own)
+    return made
+
+
+class _Overlay:
+    def __init__(self, engine: Catalog, own: StaticCatalog) -> None:
+        self._engine = engine
+        self._own = {name.lower(): schema for name, schema in own.by_name.items()}
+        call = Call()
+        for schema in own.by_name.values():
+            if engine.schema(call, schema.name) is not None:
+                raise AlreadyExistsError("schema", schema.name)
+
+    def schemas(self, call: Call) -> Sequence[Schema]:
+        """Return the engine's schemas and then the user's.
+
+        Where an outsider made a schema of the same name since the start, the user's stands.
+        """
+        engine = [one for one in self._engine.schemas(call) if one.name.lower() not in self._own]
+        return [*engine, *self._own.values()]
+
+    def schema(self, call: Call, name: str) -> Schema | None:
+        """Return the schema of that name, or None."""
+        return self._own.get(name.lower()) or self._engine.schema(call, name)
+
+
+class _Versioned(_Overlay):
+    def catalog_version(self, call: Call) -> CatalogVersion:
+        """Return the engine's: the user's schemas stay as they are."""
+        assert isinstance(self._engine, VersionedCatalog)
+        return self._engine.catalog_version(call)
+
+
+class _Transactional(_Overlay):
+    @property
+    def transactions(self) -> TransactionManager:
+        """The engine's transactions."""
+        assert isinstance(self._engine, TransactionalCatalog)
+        return self._engine.transactions
+
+
+class _Dynamic(_Overlay):
+    def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> Schema:
+        """Make a schema of the engine."""
+        assert isinstance(self._engine, DynamicCatalog)
+        if name.lower() in self._own:
+            raise AlreadyExistsError("schema", name)
+        return self._engine.create_schema(call, name, options)
+
+    def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
+        """Drop a schema of the engine."""
+        assert isinstance(self._engine, DynamicCatalog)
+        if name.lower() in self._own:
+            raise UnsupportedOperationError("schema", name, "DROP")
+        return self._engine.drop_schema(call, name, options)
+
+
+_PARTS: dict[type, type[_Overlay]] = {
+    VersionedCatalog: _Versioned,
+    TransactionalCatalog: _Transactional,
+    DynamicCatalog: _Dynamic,
+}

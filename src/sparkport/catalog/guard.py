@@ -1,0 +1,31 @@
+"""The fence around what users write."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from sparkport.catalog.call import Call
+from sparkport.errors import SparkportError, UserCodeError
+
+
+class Guard:
+    """Lets the errors of sparkport pass and turns all others into UserCodeError.
+
+    It may be entered again and again: scalar functions pass it with every batch.
+    """
+
+    __slots__ = ("_call", "_kind", "_name")
+
+    def __init__(self, call: Call, kind: str, name: str) -> None:
+        self._call = call
+        self._kind = kind
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, SparkportError):
+            raise UserCodeError(self._kind, self._name, error, self._call.trace_id) from error

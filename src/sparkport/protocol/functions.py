@@ -1,0 +1,140 @@
+"""Functions as DuckDB is told of them: the forms in which it may call one, and the types in each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types
+
+from sparkport.catalog.functions import FunctionSignature
+from sparkport.catalog.parameters import ANY, TABLE, Parameter, Special
+from sparkport.errors import InvalidRequestError
+from sparkport.protocol import msgpack, schemas
+from sparkport.protocol.descriptor import FunctionKind
+
+RESULT = "result"
+_MOST_REPEATED = 8
+_YES = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One number of positional parameters: for DuckDB none of them is optional.
+
+    Parameters are in the order of the wire: positional, named, and the table last.
+    """
+
+    kind: FunctionKind
+    parameters: tuple[Parameter, ...]
+    return_type: pa.DataType | None = None
+
+    def input_schema(self) -> pa.Schema:
+        """Return what DuckDB is told of the parameters. Raises UnpresentableError."""
+        takes_table = any(one.type is TABLE for one in self.parameters)
+        return pa.schema([_field(self.kind, one, by_name=not takes_table) for one in self.parameters])
+
+    def tag(self) -> str:
+        """Return a short name that tells the form from all others of its function."""
+        digest = hashlib.sha256(f"{self.kind}\0{self.return_type}\n".encode())
+        for one in self.parameters:
+            digest.update(f"{one.name}\0{one.type}\0{one.named}\n".encode())
+        return digest.hexdigest()[:12]
+
+    def values(self, row: pa.RecordBatch) -> tuple[list[pa.Array], dict[str, pa.Array]]:
+        """Return the positional and the named values of a call, each as an array of one element."""
+        wanted = [one for one in self.parameters if one.type is not TABLE]
+        if sorted(row.schema.names) != sorted(one.name for one in wanted):
+            names = ", ".join(one.name for one in wanted) or "none"
+            raise InvalidRequestError(f"the parameters of the function are: {names}")
+        columns = [(one, row.column(one.name)) for one in wanted]
+        positional = [column for one, column in columns if not one.named]
+        named = {one.name: column for one, column in columns if one.named and not column.null_count}
+        return positional, named
+
+
+def forms(kind: FunctionKind, signature: FunctionSignature) -> Iterator[Form]:
+    """Yield the forms in which DuckDB may call a function.
+
+    It knows no variadic functions of a server either: they get a few more forms. A function
+    of a table has one form only, and beside the table no named parameters: there they are
+    positional, and NULL means the default.
+    """
+    declared = signature.declared
+    positional = [one for one in declared if not one.named and one.type is not TABLE]
+    rest = [one for one in declared if one.named]
+    if signature.takes_table:
+        tables = [one for one in declared if one.type is TABLE]
+        yield Form(kind, (*positional, *rest, *tables))
+        return
+    least = len(positional) if kind is FunctionKind.SCALAR else sum(one.required for one in positional)
+    for count in range(least, len(positional) + 1):
+        yield Form(kind, (*positional[:count], *rest), signature.return_type)
+    if signature.variadic and positional:
+        last = positional[-1]
+        more = [replace(last, name=f"{last.name}_{number}") for number in range(2, _MOST_REPEATED + 1)]
+        for count in range(1, len(more) + 1):
+            yield Form(kind, (*positional, *more[:count], *rest), signature.return_type)
+
+
+def stability(signature: FunctionSignature) -> bytes:
+    """Return what the client wants to know of a scalar function."""
+    return msgpack.encode({"stability": str(signature.stability)})
+
+
+def result_schema(signature: FunctionSignature) -> pa.Schema:
+    """Return the one column of a scalar function, as DuckDB sees it. Raises UnpresentableError."""
+    return schemas.present(pa.schema([(RESULT, signature.return_type)]))
+
+
+def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Field:
+    metadata = {}
+    shown = parameter.type
+    if kind is FunctionKind.SCALAR and not isinstance(shown, Special):
+        # DuckDB fills these with what it exports, whatever type it was told.
+        shown = _exported(shown) or ANY
+    if parameter.named and by_name:
+        metadata["is_named_parameter"] = _YES
+    if shown is ANY:
+        metadata["is_any_type"] = _YES
+    elif shown is TABLE:
+        metadata["is_table_type"] = _YES
+    arrow_type = pa.string() if isinstance(shown, Special) else shown
+    field = pa.field(parameter.name, arrow_type, metadata=metadata or None)
+    return schemas.present(pa.schema([field])).field(0)
+
+
+def _exported(kind: pa.DataType) -> pa.DataType | None:
+    """Return the one type as which DuckDB exports values of this one, None where settings decide."""
+    if isinstance(kind, pa.BaseExtensionType) or types.is_boolean(kind):
+        return None
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_time(kind):
+        return pa.time64("us")
+    if types.is_timestamp(kind):
+        return kind if kind.tz is None else pa.timestamp("us", kind.tz)
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_nested(kind):
+        return _exported_nested(kind)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
+        return kind
+    return None
+
+
+def _exported_nested(kind: pa.DataType) -> pa.DataType | None:
+    if isinstance(kind, pa.StructType):
+        fields = [(field.name, _exported(field.type)) for field in kind]
+        return None if any(child is None for _, child in fields) else pa.struct(fields)
+    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        child = _exported(kind.value_type)
+        size = kind.list_size if isinstance(kind, pa.FixedSizeListType) else -1
+        return None if child is None else pa.list_(child, size)
+    return None  # maps, unions and views: any type, brought to the declared one by the server
