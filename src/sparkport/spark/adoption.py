@@ -87,12 +87,12 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
     With `adopts` a table without a column for ids gets one. Where nothing can be done nothing is:
     the statement itself is refused then, as it has no ids to go by.
     """
-    if is_complete(seen) or engine.host.is_connect:
+    if _is_complete(engine, seen) or engine.host.is_connect:
         return None
     with table.gate.shared(call), engine.commits(table.root, str(table)).alone(call):
         for _ in range(_MOST_TRIES):
             found = engine.log(table.root).snapshot()
-            if is_complete(found):
+            if _is_complete(engine, found):
                 return found.version
             if not (adopts or has_ids(found.metadata)) or not _can_rewrite(found.protocol, found.metadata):
                 return None
@@ -104,9 +104,8 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
     raise ConflictError(str(table), "others write to it without ids, again and again")
 
 
-def is_complete(snapshot: DeltaSnapshot) -> bool:
-    """Tell whether all rows of a version have ids."""
-    return has_ids(snapshot.metadata) and not _files_without_ids(snapshot)
+def _is_complete(engine: Engine, snapshot: DeltaSnapshot) -> bool:
+    return has_ids(snapshot.metadata) and not _files_without_ids(engine, snapshot)
 
 
 def _can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
@@ -117,9 +116,20 @@ def _can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
     return protocol.min_writer <= _NEWEST_WRITER and protocol.writer_features <= _UNDERSTOOD
 
 
-def _files_without_ids(snapshot: DeltaSnapshot) -> list[DataFile]:
+def _files_without_ids(engine: Engine, snapshot: DeltaSnapshot) -> list[DataFile]:
     column = table_columns(snapshot.metadata, shows_ids=True)[-1]
-    return [file for file in snapshot.files if may_lack_ids(file, column) and _lacks_ids(file, column)]
+    known = engine.whole_files.get(snapshot.metadata.table_id, frozenset())
+    found = [
+        file
+        for file in snapshot.files
+        if file.path not in known and may_lack_ids(file, column) and _lacks_ids(file, column)
+    ]
+    # Statistics are slow to parse, and files stay as they are.
+    lacking = {file.path for file in found}
+    engine.whole_files[snapshot.metadata.table_id] = frozenset(
+        file.path for file in snapshot.files if file.path not in lacking
+    )
+    return found
 
 
 def _lacks_ids(file: DataFile, column: TableColumn) -> bool:
@@ -144,7 +154,7 @@ def _has_nulls(path: str, name: str) -> bool:
 
 def _numbering(engine: Engine, table: Numbered, found: DeltaSnapshot) -> Numbering:
     column = table_columns(found.metadata, shows_ids=True)[-1]
-    files = _files_without_ids(found)
+    files = _files_without_ids(engine, found)
     counts = [file.physical_rows for file in files]
     most = sum(count for count in counts if count is not None) if None not in counts else _UNCOUNTED
     schema = found.metadata.schema

@@ -12,20 +12,30 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import structlog
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
-from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError, UnavailableError
+from sparkport.errors import (
+    ConflictError,
+    InvalidRequestError,
+    PreconditionError,
+    SparkportError,
+    UnavailableError,
+)
 from sparkport.spark.appends import Append, append
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs, Work
 from sparkport.spark.keyed import keyed_session
 from sparkport.spark.staging import Stage
 
+_log = structlog.get_logger("sparkport.spark")
+
 _POLL_SECONDS = 0.1
 _SMALL_ROWS = 50_000
 _MOST_TOGETHER = 64
 _MOST_TRIES = 8
+_MOST_APPENDS = 3
 _FIRST_PAUSE = 0.05
 
 T = TypeVar("T")
@@ -112,8 +122,9 @@ class TableCommits:
             change = plan() if done is None else None
             if change is None:
                 return done or 0
-            is_noted = key is None or change.notes_key
-            work = change.work if is_noted or key is None else _keyed(change.work, key, change.affected)
+            work = change.work
+            if key is not None and not change.notes_key:
+                work = _keyed(work, key, change.affected)
             self._jobs.run(call, self._table, work)
             # Should another server have been faster, Delta has skipped the work.
             done = self._outcome(key)
@@ -156,10 +167,18 @@ class TableCommits:
         try:
             return work()
         except UnavailableError:
-            done = self._outcome(key)
+            done = self._found(key)
             if done is None:
                 raise
             return done
+
+    def _found(self, key: str | None) -> int | None:
+        """Return the outcome of a key, None also if that cannot be told now."""
+        try:
+            return self._outcome(key)
+        except (SparkportError, OSError) as error:
+            _log.warning("a lost statement cannot be looked up", table=self._table, reason=str(error))
+            return None
 
     def _drain(self) -> None:
         """Commit what waits, all of it at a time, until nothing does."""
@@ -206,7 +225,7 @@ class TableCommits:
                     entry.done.set_exception(error)
 
     def _has_any(self, group: Sequence[_Append]) -> bool:
-        return any(self._outcome(entry.key) is not None for entry in group)
+        return any(self._found(entry.key) is not None for entry in group)
 
     def _appended(self, call: Call, group: Sequence[_Append]) -> dict[str, int]:
         """Append all, or nothing if some keys are known already: return these with their outcomes."""
@@ -217,7 +236,9 @@ class TableCommits:
             sum(entry.stage.rows for entry in group),
             {entry.key: entry.stage.rows for entry in group if entry.key is not None},
         )
-        return self._jobs.run(call, self._table, functools.partial(append, self._log, rows)) or {}
+        work = functools.partial(append, self._log, rows)
+        # In a conflict nothing was committed; another server may have noted the key, or adopted the table.
+        return _retried(call, lambda: self._jobs.run(call, self._table, work) or {}, _MOST_APPENDS)
 
 
 def _is_done(future: Future[int]) -> bool:
@@ -226,9 +247,9 @@ def _is_done(future: Future[int]) -> bool:
     return future.done()
 
 
-def _retried(call: Call, work: Callable[[], T]) -> T:
+def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
     pause = _FIRST_PAUSE
-    for _ in range(_MOST_TRIES - 1):
+    for _ in range(most - 1):
         try:
             return work()
         except ConflictError:

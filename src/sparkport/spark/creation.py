@@ -29,6 +29,8 @@ _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
     # A column of this type could not be added later otherwise.
     "delta.feature.timestampNtz": "supported",
+    # The log keeps the key of every statement that has one, and would do so for good.
+    "delta.setTransactionRetentionDuration": "interval 30 days",
 }
 
 

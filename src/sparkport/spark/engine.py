@@ -42,6 +42,7 @@ class Engine:
         self.arrow_lane = ArrowLane(self.jobs, self.sizes)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
+        self.whole_files: dict[str, frozenset[str]] = {}  # by table id: those whose rows all have ids
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIds] = {}
         self._commits: dict[str, TableCommits] = {}

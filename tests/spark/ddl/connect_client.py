@@ -24,7 +24,7 @@ from sparkport.catalog import (
     TableChange,
 )
 from sparkport.errors import SparkportError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.session import SparkHost
 from sparkport.spark.settings import SparkSettings
@@ -65,6 +65,22 @@ def inserted(table: DeltaTable, row: dict[str, Any]) -> str:
     return "inserted"
 
 
+def repeated(catalog: SparkCatalog, schema: SparkSchema) -> dict[str, Any]:
+    """Send each statement twice under one key; return the counts, the commits and the rows."""
+    table = schema.create_table(Call(), "twice", pa.schema([("n", pa.int64())]), CreateTableOptions())
+    rows = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
+    counts = [table.insert(Call(idempotency_key="i"), rows.to_reader()).affected_rows for _ in range(2)]
+    first, second, _ = sorted(table.scan(Call(), ScanOptions()).read_all()["rowid"].to_pylist())
+    ten = pa.table({"n": pa.array([10], pa.int64())})
+    for _ in range(2):
+        updated = table.update(Call(idempotency_key="u"), pa.array([first]), ten.to_reader())
+        deleted = table.delete(Call(idempotency_key="d"), pa.array([second]))
+        counts += [updated.affected_rows, deleted.affected_rows]
+    found = table.scan(Call(), ScanOptions(columns=("n",))).read_all()["n"].to_pylist()
+    commits = catalog.engine.log(table.root).newest_version()
+    return {"counts": counts, "commits": commits, "rows": sorted(found)}
+
+
 def ran(catalog: SparkCatalog) -> dict[str, Any]:
     """Make, alter, fill and replace a table."""
     schema = catalog.create_schema(Call(), "s", CreateSchemaOptions())
@@ -84,6 +100,7 @@ def ran(catalog: SparkCatalog) -> dict[str, Any]:
     }
     replacing = CreateTableOptions(OnConflict.REPLACE, comment="it's new", check_constraints=("c > 0",))
     table = schema.create_table(Call(), "t", pa.schema([("c", pa.int64())]), replacing)
+    outcome["repeated"] = repeated(catalog, schema)
     outcome["replaced"] = [table.comment, list(table.constraints.checks), table.arrow_schema.names]
     return outcome
 

@@ -11,7 +11,7 @@ _CLIENT = Path(__file__).with_name("connect_client.py")
 
 
 def test_what_sql_can_say_is_done_and_the_rest_refused(connect_server: str, tmp_path: Path) -> None:
-    """A change is one commit there too, constraints hold, and what cannot be made leaves everything."""
+    """A change is one commit there too, constraints and keys hold; what cannot be made leaves everything."""
     done = subprocess.run(
         [sys.executable, str(_CLIENT), connect_server, str(tmp_path / "lake")],
         capture_output=True,
@@ -39,5 +39,6 @@ def test_what_sql_can_say_is_done_and_the_rest_refused(connect_server: str, tmp_
             {"the `key`": 1, "b": "x", "u": None},
             {"the `key`": None, "b": "z", "u": 255},
         ],
+        "repeated": {"counts": [3, 3, 1, 1, 1, 1], "commits": 3, "rows": [3, 10]},
         "replaced": ["it's new", ["c > 0"], ["c", "rowid"]],
     }
