@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,13 +34,21 @@ from sparkport.errors import (
 )
 from sparkport.expressions.constraints import declared
 from sparkport.spark import log_changes
-from sparkport.spark.creation import create_delta, move_folder, new_table, remove_folder, replace_delta
+from sparkport.spark.creation import (
+    create_delta,
+    make_schema_folder,
+    move_folder,
+    new_table,
+    remove_folder,
+    replace_delta,
+    schema_details,
+)
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
 from sparkport.spark.gates import Gate
+from sparkport.spark.staging import new_folder
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA, TableEntry
-
-_DETAILS = "_sparkport.json"
 
 
 class SparkCatalog(DynamicCatalog):
@@ -83,18 +90,20 @@ class SparkCatalog(DynamicCatalog):
         """Make an empty schema."""
         if not name:
             raise InvalidRequestError("a schema needs a name")
-        with self.ddl.alone(call):
+        with self.ddl.alone(call), writing():
             if self.schema(call, name) is not None:
                 raise AlreadyExistsError("schema", name)
             folder = self.local_folder(self.engine.warehouse.schema_folder(name))
-            folder.mkdir(parents=True)
             details = {"comment": options.comment, "tags": dict(options.tags)}
-            (folder / _DETAILS).write_text(json.dumps(details), encoding="utf-8")
+            try:
+                make_schema_folder(folder, details, new_folder(self.engine.staging))
+            except FileExistsError as error:
+                raise AlreadyExistsError("schema", name) from error
         return SparkSchema(name, self)
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
         """Drop a schema, with its tables only if told to."""
-        with self.ddl.alone(call), contextlib.ExitStack() as closed:
+        with self.ddl.alone(call), writing(), contextlib.ExitStack() as closed:
             schema = self.schema(call, name)
             if schema is None:
                 if options.ignore_not_found:
@@ -131,7 +140,7 @@ class SparkCatalog(DynamicCatalog):
         """Give a table another name, under which it is there at once; the old one is free then."""
         if not name:
             raise InvalidRequestError("a table needs a name")
-        with self.ddl.alone(call), table.gate.alone(call):
+        with self.ddl.alone(call), table.gate.alone(call), writing():
             entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
             if table.name not in entries:
                 raise NotFoundError("table", str(table), entries)
@@ -223,7 +232,7 @@ class SparkSchema(DynamicSchema):
         check_new_columns(arrow_schema)
         columns, constraints = declared(call, arrow_schema, options)
         catalog, engine = self._catalog, self._catalog.engine
-        with catalog.ddl.alone(call):
+        with catalog.ddl.alone(call), writing():
             if catalog.schema(call, self._name) is None:
                 raise NotFoundError("schema", self._name, engine.warehouse.listing().schemas)
             existing = self.table(call, name)
@@ -249,7 +258,7 @@ class SparkSchema(DynamicSchema):
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table and its files."""
-        with self._catalog.ddl.alone(call):
+        with self._catalog.ddl.alone(call), writing():
             table = self.table(call, name)
             if table is None:
                 if options.ignore_not_found:
@@ -265,11 +274,7 @@ class SparkSchema(DynamicSchema):
 
     def _details(self) -> dict[str, Any]:
         folder = self._catalog.engine.warehouse.schema_folder(self._name)
-        path = Path(folder) / _DETAILS
-        if "://" in folder or not path.is_file():
-            return {}
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        return {} if "://" in folder else schema_details(Path(folder))
 
 
 def _same(name: str, known: Iterable[str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 import uuid
@@ -22,6 +23,8 @@ from sparkport.spark.constraints import packed
 from sparkport.spark.folders import MORE
 from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
+
+SCHEMA_DETAILS = "_sparkport.json"
 
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -87,12 +90,39 @@ def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
         session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()
 
 
+def make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
+    """Make a schema's folder with what is noted of it, at once. Raises FileExistsError if it is taken."""
+    hidden.mkdir(parents=True)
+    try:
+        (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
+        move_folder(hidden, folder)
+    except OSError:
+        shutil.rmtree(hidden, ignore_errors=True)
+        _prune(folder.parent)
+        raise
+
+
+def schema_details(folder: Path) -> dict[str, Any]:
+    """Return what is noted of a schema; nothing if others have made or changed the folder."""
+    try:
+        found = json.loads((folder / SCHEMA_DETAILS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def move_folder(folder: Path, target: Path) -> None:
     """Give a folder another name, at once. Raises FileExistsError if it is taken."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.samefile(folder):
         raise FileExistsError(target)
-    folder.rename(target)
+    try:
+        folder.rename(target)
+    except OSError as error:
+        # Another server was faster.
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+            raise FileExistsError(target) from error
+        raise
     _prune(folder.parent)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sparkport.spark.errors import writing
+
 # An id is the number of a block, claimed by one server for good, and a number in it.
 _BLOCK_BITS = 32
 _BLOCK_ROWS = 1 << _BLOCK_BITS
@@ -30,7 +32,7 @@ class RowIds:
         self._next = self._end = 0
 
     def take(self, count: int) -> npt.NDArray[np.int64]:
-        """Return ids that nobody has or will have."""
+        """Return ids that nobody has or will have. Raises what `writing` does."""
         parts = []
         with self._lock:
             while count:
@@ -46,12 +48,13 @@ class RowIds:
     def _claimed(self) -> int:
         if self._folder is None:
             return secrets.randbelow(_BLOCKS)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        block = 1 + max((int(name) for name in os.listdir(self._folder) if name.isdigit()), default=-1)  # noqa: PTH208
-        while True:
-            try:
-                (self._folder / str(block)).touch(exist_ok=False)
-            except FileExistsError:
-                block += 1
-            else:
-                return block
+        with writing():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            block = 1 + max((int(name) for name in os.listdir(self._folder) if name.isdigit()), default=-1)  # noqa: PTH208
+            while True:
+                try:
+                    (self._folder / str(block)).touch(exist_ok=False)
+                except FileExistsError:
+                    block += 1
+                else:
+                    return block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkport.spark.leftovers import owned, sweep
+from sparkport.spark.errors import writing
+from sparkport.spark.leftovers import owned, sweep, sweep_all
 
 # Several servers, on several machines, may use one warehouse.
 _PREFIX = f"{uuid.getnode():012x}-"
+# Nobody can tell whether a server on another machine still runs, but no statement pauses for a day.
+_UNUSED_SECONDS = 86_400.0
 
 
 class Stage:
@@ -24,26 +28,27 @@ class Stage:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / f"{owned(_PREFIX)}{uuid.uuid4().hex}"
+        self.folder = new_folder(folder)
         self.rows = 0
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; all batches have the same columns."""
-        if self._writer is None:
-            self.folder.mkdir(parents=True)
-            # Read once and soon: packing it would cost more than it saves.
-            self._writer = pq.ParquetWriter(
-                self.folder / "rows.parquet", batch.schema, compression="none", store_schema=False
-            )
-        self._writer.write_batch(batch)
+        """Add rows; all batches have the same columns. Raises what `writing` does."""
+        with writing():
+            if self._writer is None:
+                self.folder.mkdir(parents=True)
+                # Read once and soon: packing it would cost more than it saves.
+                self._writer = pq.ParquetWriter(
+                    self.folder / "rows.parquet", batch.schema, compression="none", store_schema=False
+                )
+            self._writer.write_batch(batch)
         self.rows += batch.num_rows
 
     def close(self) -> None:
         """Finish the file: from now on it can be read."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
 
     def read(self) -> pa.Table:
         """Return all rows; there must be some."""
@@ -65,10 +70,18 @@ class Stage:
 
     def remove(self) -> None:
         """Forget the rows."""
-        self.close()
+        # What cannot be finished is not needed either.
+        with contextlib.suppress(OSError):
+            self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def new_folder(staging: Path) -> Path:
+    """Return a folder to be made that is swept when this server is gone."""
+    return staging / f"{owned(_PREFIX)}{uuid.uuid4().hex}"
+
+
 def sweep_stages(folder: Path) -> None:
-    """Remove what servers on this machine have left behind that are gone."""
+    """Remove what servers have left behind that are gone."""
     sweep(folder, _PREFIX)
+    sweep_all(folder, unused_seconds=_UNUSED_SECONDS)

@@ -33,6 +33,7 @@ from sparkport.spark.commits import TableCommits
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
 from sparkport.spark.evolution import bare
 from sparkport.spark.gates import Gate
 from sparkport.spark.staging import Stage
@@ -107,11 +108,12 @@ class SparkStatement(Statement):
         self._check_open()
         self._over = True
         try:
-            self._stage.close()
-            self._transactions.check(self._call)
-            with self._target.gate.shared(self._call):
-                self._check_same_table()
-                changed = self._applied()
+            with writing():
+                self._stage.close()
+                self._transactions.check(self._call)
+                with self._target.gate.shared(self._call):
+                    self._check_same_table()
+                    changed = self._applied()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
