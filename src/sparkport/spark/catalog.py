@@ -30,11 +30,14 @@ from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
     SchemaNotEmptyError,
+    SparkportError,
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import declared
 from sparkport.spark import log_changes
 from sparkport.spark.creation import (
+    NewTable,
+    clear_unborn,
     create_delta,
     make_schema_folder,
     move_folder,
@@ -168,6 +171,18 @@ class SparkCatalog(DynamicCatalog):
             self._tables[new] = table
         self.engine.forget(old)
 
+    def create(self, call: Call, name: str, table: NewTable) -> None:
+        """Make the table in a folder where there is none; the caller has made sure of that."""
+        is_local = "://" not in table.root
+        if is_local:
+            clear_unborn(Path(table.root), self.engine.trash)
+        try:
+            self.engine.jobs.run(call, name, functools.partial(create_delta, table))
+        except SparkportError:
+            if is_local:
+                clear_unborn(Path(table.root), self.engine.trash)
+            raise
+
     def local_folder(self, location: str) -> Path:
         """Return a folder that can be made and removed by this process."""
         if "://" in location:
@@ -245,7 +260,7 @@ class SparkSchema(DynamicSchema):
             root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
             made = new_table(root, columns, constraints, options.comment)
             if existing is None:
-                engine.jobs.run(call, path, functools.partial(create_delta, made))
+                catalog.create(call, path, made)
             else:
                 with existing.gate.alone(call):
                     engine.jobs.run(call, path, functools.partial(replace_delta, made))

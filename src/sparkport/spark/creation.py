@@ -25,6 +25,7 @@ from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
 
 SCHEMA_DETAILS = "_sparkport.json"
+_LOG = "_delta_log"
 
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -60,6 +61,9 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
     if not log_changes.has_transactions(session):
         _save(table, session, replaces=False)
         return
+    if "://" not in table.root:
+        # Spark could only say that it failed, and not why.
+        Path(table.root).mkdir(parents=True, exist_ok=True)
     log_changes.forget(table.root, session)
     java = session._jsparkSession  # noqa: SLF001
     builder = session._jvm.io.delta.tables.DeltaTable.create(java)  # type: ignore[union-attr]  # noqa: SLF001
@@ -133,6 +137,31 @@ def remove_folder(folder: Path, trash: Path) -> None:
     folder.rename(target)
     _prune(folder.parent)
     shutil.rmtree(target, ignore_errors=True)
+
+
+def clear_unborn(folder: Path, trash: Path) -> None:
+    """Remove what a CREATE TABLE has left that never came to its commit: Delta takes it for a table.
+
+    A folder in which anything else lies stays, and so does a table of a server that was faster.
+    """
+    if not _is_unborn(folder):
+        return
+    trash.mkdir(parents=True, exist_ok=True)
+    aside = trash / uuid.uuid4().hex
+    folder.rename(aside)
+    if _is_unborn(aside):
+        _prune(folder.parent)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        aside.rename(folder)
+
+
+def _is_unborn(folder: Path) -> bool:
+    """Say whether a folder has nothing but the log of a table without a single commit."""
+    if not folder.is_dir():
+        return False
+    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    return all(path.parts[0] == _LOG and path.name.startswith(".") for path in files)
 
 
 def _prune(folder: Path) -> None:

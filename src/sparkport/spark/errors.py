@@ -97,7 +97,9 @@ _CONFLICT = (
 )
 _CANCELLED = r"SPARK_JOB_CANCELLED|OPERATION_CANCELED|Job \S+ cancelled"
 _FULL = r"No space left on device|Disk quota exceeded|File too large"
-_READ_ONLY = r"Read-only file system|ReadOnlyFileSystemException|Mkdirs failed to create"
+_READ_ONLY = (
+    r"Read-only file system|ReadOnlyFileSystemException|Mkdirs failed to create|DELTA_CANNOT_CREATE_LOG_PATH"
+)
 _MEMORY = r"OutOfMemoryError|maxResultSize|CANNOT_ALLOCATE_MEMORY"
 _VACUUMED = (
     r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_LOG_FILE_NOT_FOUND"
@@ -157,6 +159,9 @@ _LOST = (
     r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_|"
     + _SILENT
 )
+
+# A table that was named by its folder.
+_PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
 
 _MISSING = {
     "42P01": ("table", ("relationName", "tableName")),
@@ -260,6 +265,8 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
 
 def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
     name = next((parameters[name] for name in names if parameters.get(name)), table)
+    if _PATH_TABLE.search(name):
+        name = table
     return readable(name.replace("`", "")).removeprefix("spark_catalog.")
 
 
