@@ -18,11 +18,12 @@ from sparkport.catalog.ddl import (
     DropSchemaOptions,
     DropTableOptions,
     DynamicCatalog,
-    DynamicSchema,
     OnConflict,
+    UndoingSchema,
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 from sparkport.catalog.transactions import TransactionManager
 from sparkport.errors import (
@@ -192,7 +193,7 @@ class SparkCatalog(DynamicCatalog):
         return Path(location)
 
 
-class SparkSchema(DynamicSchema):
+class SparkSchema(UndoingSchema):
     """A folder of tables."""
 
     def __init__(self, name: str, catalog: SparkCatalog) -> None:
@@ -283,6 +284,19 @@ class SparkSchema(DynamicSchema):
             with table.gate.alone(call):
                 remove_folder(folder, self._catalog.engine.trash)
             self._catalog.forget(table.root)
+
+    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+        """Drop a table and its files if nobody has changed it since it was made."""
+        with self._catalog.ddl.alone(call), writing():
+            table = self.table(call, name)
+            if table is None or "://" in table.root:
+                return False
+            with table.gate.alone(call):
+                if table.snapshot(call, None).time_point != made:
+                    return False
+                remove_folder(Path(table.root), self._catalog.engine.trash)
+            self._catalog.forget(table.root)
+        return True
 
     def _entries(self) -> Mapping[str, TableEntry]:
         return self._catalog.engine.warehouse.listing().schemas.get(self._name, {})

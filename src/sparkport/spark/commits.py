@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark.jobs import Jobs, Work
+from sparkport.spark.staged_rows import staged_rows
 from sparkport.spark.staging import Stage
 
 _POLL_SECONDS = 0.1
@@ -143,5 +143,4 @@ def _retried(call: Call, work: Callable[[], T]) -> T:
 
 
 def _append(root: str, folders: list[str], fields: list[dict[str, Any]], session: SparkSession) -> None:
-    schema = StructType.fromJson({"type": "struct", "fields": fields})
-    session.read.schema(schema).parquet(*folders).write.format("delta").mode("append").save(root)
+    staged_rows(fields, folders, session).write.format("delta").mode("append").save(root)

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col, expr, lit
 
 from sparkport.catalog.predicates import Expression
 from sparkport.spark.columns import TableColumn
+from sparkport.spark.names import quoted
 from sparkport.spark.predicates import spark_sql
 
 
@@ -44,7 +45,7 @@ def narrowed(
 
 
 def _stored(column: TableColumn) -> Column:
-    value = col("`" + column.logical.replace("`", "``") + "`")
+    value = col(quoted(column.logical))
     if column.is_text_of_another:
         return value.cast("string")
     if column.is_year_month:

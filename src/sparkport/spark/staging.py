@@ -11,8 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.errors import writing
 from sparkport.spark.leftovers import owned, sweep, sweep_all
+from sparkport.spark.names import staged_name
 
 # Several servers, on several machines, may use one warehouse.
 _PREFIX = f"{uuid.getnode():012x}-"
@@ -30,10 +32,18 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = new_folder(folder)
         self.rows = 0
+        self._names: list[str] = []
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; all batches have the same columns. Raises what `writing` does."""
+        """Add rows; all batches have the same columns.
+
+        Raises what `writing` does, and UnsupportedOperationError for a field with a name that cannot be.
+        """
+        if self._writer is None:
+            self._names = batch.schema.names
+            _check_fields(batch.schema)
+        batch = batch.rename_columns([staged_name(name) for name in self._names])
         with writing():
             if self._writer is None:
                 self.folder.mkdir(parents=True)
@@ -52,12 +62,13 @@ class Stage:
 
     def read(self) -> pa.Table:
         """Return all rows; there must be some."""
-        return pq.read_table(self.folder / "rows.parquet")
+        return pq.read_table(self.folder / "rows.parquet").rename_columns(self._names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows of a closed stage, some at a time."""
         with pq.ParquetFile(self.folder / "rows.parquet") as file:
-            yield from file.iter_batches()
+            for batch in file.iter_batches():
+                yield batch.rename_columns(self._names)
 
     def replaced(self, rows: pa.Table) -> Stage:
         """Return a stage with other rows instead of these."""
@@ -74,6 +85,21 @@ class Stage:
         with contextlib.suppress(OSError):
             self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _check_fields(arrow_schema: pa.Schema) -> None:
+    """Refuse fields within columns whose values Spark would lose, see `staged_name`."""
+    for column in arrow_schema:
+        for name in _field_names(column.type):
+            if staged_name(name) != name:
+                raise UnsupportedOperationError("field", name, "writing: Spark would take its name apart")
+
+
+def _field_names(kind: pa.DataType) -> Iterator[str]:
+    for index in range(kind.num_fields):
+        field = kind.field(index)
+        yield field.name
+        yield from _field_names(field.type)
 
 
 def new_folder(staging: Path) -> Path:

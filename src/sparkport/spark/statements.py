@@ -195,6 +195,9 @@ class _ByIdStatement(SparkStatement):
         name = rowid_name(self._shown)
         if name is None:
             raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
+        if any(column.logical.lower() == "_metadata" for column in self._columns):
+            reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
+            raise UnsupportedOperationError("table", self._name, reason)
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []

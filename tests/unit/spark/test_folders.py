@@ -18,6 +18,7 @@ from sparkport.spark.creation import (
 )
 from sparkport.spark.folders import folder_of, name_of
 from sparkport.spark.warehouse import Warehouse
+from tests.hostile_names import random_names
 
 ODD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=255) | st.text(
     st.sampled_from("./\\%+=_ ~-`'\";\n\0aA数🦆"), min_size=1, max_size=255
@@ -128,3 +129,18 @@ def test_only_what_never_was_a_table_is_cleared(tmp_path: Path) -> None:
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "table", "trash"]
     assert list((tmp_path / "trash").iterdir()) == []
+
+
+def test_five_thousand_names_have_as_many_folders() -> None:
+    """No two names share a folder, and none lies within that of another."""
+    names = random_names(5000, seed=20261101)
+    folders = [folder_of(name) for name in names]
+
+    assert len(set(folders)) == 5000
+    assert not any(f"{outer}/" == inner[: len(outer) + 1] for outer in folders[:60] for inner in folders)
+
+
+def test_half_a_character_is_no_name() -> None:
+    """JSON can spell what no file system can."""
+    with pytest.raises(InvalidRequestError, match=r"^a name has half a character in it$"):
+        folder_of("x\ud800")
