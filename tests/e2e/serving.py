@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,15 +17,19 @@ from typing import Self
 class Process:
     """`python -m sparkport ...`, killed at the latest when the test ends.
 
-    The engine is the one in memory unless told otherwise.
+    The engine is the one in memory unless told otherwise. `wrapper` is a command that runs it.
     """
 
     def __init__(
-        self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
         own = {key: value for key, value in os.environ.items() if not key.startswith("SPARKPORT_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sparkport", *arguments],
+            [*wrapper, sys.executable, "-m", "sparkport", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -27,6 +27,7 @@ from sparkport.catalog.ddl import (
     SetNotNull,
     TableChange,
     TaggedSchema,
+    UndoingSchema,
 )
 from sparkport.catalog.dml import (
     DeletableTable,
@@ -140,6 +141,7 @@ __all__ = [
     "TransactionMode",
     "TransactionState",
     "TransactionalCatalog",
+    "UndoingSchema",
     "UpdatableTable",
     "VersionedCatalog",
     "VersionedTable",

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.rowid import is_rowid
+from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import Catalog, Schema, Table
 from sparkport.errors import InvalidRequestError
 
@@ -249,6 +250,19 @@ class DynamicSchema(Schema, Protocol):
     @abstractmethod
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table. Raises NotFoundError unless `ignore_not_found`."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class UndoingSchema(DynamicSchema, Protocol):
+    """A schema that can take back a CREATE TABLE when the rows that were to follow do not come."""
+
+    @abstractmethod
+    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+        """Drop a table if nobody has changed it since it was `made`, and say whether that was so.
+
+        `made` is its snapshot right after CREATE TABLE. No writer may come in between.
+        """
         raise NotImplementedError
 
 

@@ -10,6 +10,7 @@ from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog, Table
 from sparkport.flight.listings import ListingCache
+from sparkport.flight.new_tables import NewTables
 from sparkport.flight.request import Request
 from sparkport.protocol import flights
 from sparkport.protocol.flight_data import Limits
@@ -23,6 +24,7 @@ class Site:
     catalogs: Catalogs
     sealer: Sealer = field(default_factory=Sealer)
     listings: ListingCache = field(default_factory=ListingCache)
+    new_tables: NewTables = field(default_factory=NewTables)
     stream_limits: Limits = field(default_factory=Limits)
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)

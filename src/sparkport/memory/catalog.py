@@ -14,11 +14,12 @@ from sparkport.catalog.ddl import (
     DropSchemaOptions,
     DropTableOptions,
     DynamicCatalog,
-    DynamicSchema,
     OnConflict,
+    UndoingSchema,
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 from sparkport.errors import (
     AlreadyExistsError,
@@ -100,7 +101,7 @@ class MemoryCatalog(DynamicCatalog):
         self.commits.next()
 
 
-class MemorySchema(DynamicSchema):
+class MemorySchema(UndoingSchema):
     """A schema that lives in memory."""
 
     def __init__(self, name: str, catalog: MemoryCatalog, options: CreateSchemaOptions) -> None:
@@ -177,6 +178,15 @@ class MemorySchema(DynamicSchema):
                 raise NotFoundError("table", f"{self._name}.{name}", known)
             self._tables = {key: table for key, table in self._tables.items() if key != name.lower()}
             self._catalog.changed()
+
+    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+        """Drop a table if nobody has changed it since it was made."""
+        with self._catalog.commits.lock:
+            table = self._tables.get(name.lower())
+            if table is None or table.snapshot(call, None).time_point != made:
+                return False
+            self.drop_table(call, name, DropTableOptions())
+        return True
 
     def renamed(self, table: MemoryTable, new_name: str) -> None:
         """Register a table under a new name; the caller holds the commit lock."""

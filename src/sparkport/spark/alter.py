@@ -41,6 +41,7 @@ from sparkport.spark.evolution import bare, evolved
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.log_changes import LogChange, MakeRows
 from sparkport.spark.provisional import as_stored
+from sparkport.spark.staged_rows import staged_rows
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import encode, spark_field, storage_type
 
@@ -281,10 +282,10 @@ def _key_columns(plan: _Plan) -> list[str]:
 def _staged_rows(
     fields: Sequence[dict[str, Any]], folder: str, count: int, session: SparkSession
 ) -> DataFrame:
-    schema = StructType.fromJson({"type": "struct", "fields": [bare(field) for field in fields]})
+    plain = [bare(field) for field in fields]
     if not count:
-        return session.createDataFrame([], schema)
-    return session.read.schema(schema).parquet(folder)
+        return session.createDataFrame([], StructType.fromJson({"type": "struct", "fields": plain}))
+    return staged_rows(plain, [folder], session)
 
 
 def _filled_rows(
@@ -295,7 +296,7 @@ def _filled_rows(
     schema = StructType.fromJson({"type": "struct", "fields": [bare(field)]})
     if _is_simple(value.type):
         return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
-    return old.crossJoin(sf.broadcast(session.read.schema(schema).parquet(folder)))
+    return old.crossJoin(sf.broadcast(staged_rows([bare(field)], [folder], session)))
 
 
 def _is_simple(kind: pa.DataType) -> bool:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark import log_changes
@@ -18,17 +15,27 @@ from sparkport.spark.delta import data_files
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.keyed import application, noted
 from sparkport.spark.log_changes import FileChange
+from sparkport.spark.staged_rows import staged_rows
+from sparkport.spark.staging import Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Rows of some statements, each staged in a folder, and the keys of those that have one."""
+    """Rows of some statements, each with a stage of its own, and the keys of those that have one."""
 
     table: str
-    folders: list[str]
+    stages: list[Stage]
     fields: list[dict[str, Any]]
-    rows: int
     keys: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(stage.rows for stage in self.stages)
+
+    def read(self, session: SparkSession) -> DataFrame:
+        """Return the rows as Spark sees them."""
+        return staged_rows(self.fields, [str(stage.folder) for stage in self.stages], session)
 
 
 def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
@@ -38,34 +45,29 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]
         return {}
     heading = log.heading()
     is_local = "://" not in log.root
-    is_small = rows.rows <= data_files.MOST_ROWS
+    is_small = rows.count <= data_files.MOST_ROWS
     if is_local and is_small and data_files.can_write(heading.protocol, heading.metadata):
         return _by_server(log, rows, session)
     if not rows.keys:
         _by_writer(log.root, rows, session)
         return {}
-    known = log_changes.append(log.root, _staged(rows, session), noted(rows.keys), session)
+    known = log_changes.append(log.root, rows.read(session), noted(rows.keys), session)
     return {key: known[application(key)] for key in rows.keys if application(key) in known}
 
 
 def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
-    writer = _staged(rows, session).write.format("delta").mode("append")
+    writer = rows.read(session).write.format("delta").mode("append")
     for key, affected in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
         writer = writer.option("txnAppId", key).option("txnVersion", affected)
     writer.save(root)
 
 
-def _staged(rows: Append, session: SparkSession) -> Any:  # noqa: ANN401  (classic or Spark Connect's)
-    schema = StructType.fromJson({"type": "struct", "fields": rows.fields})
-    return session.read.schema(schema).parquet(*rows.folders)
-
-
 def _by_server(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
     heading = log.heading()
     _check_columns(rows, heading.metadata.schema["fields"])
-    parts = [pq.read_table(Path(folder) / "rows.parquet") for folder in rows.folders]
-    written = data_files.write_file(log.root, heading.metadata, pa.concat_tables(parts))
-    metrics = {"numFiles": 1, "numOutputRows": rows.rows, "numOutputBytes": written.path.stat().st_size}
+    staged = pa.concat_tables(stage.read() for stage in rows.stages)
+    written = data_files.write_file(log.root, heading.metadata, staged)
+    metrics = {"numFiles": 1, "numOutputRows": rows.count, "numOutputBytes": written.path.stat().st_size}
     change = FileChange(
         rows.table, log.root, heading.version, [written.action], "WRITE", metrics, noted(rows.keys)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,12 @@ from sparkport.catalog.ddl import (
     DropSchemaOptions,
     DropTableOptions,
     DynamicCatalog,
-    DynamicSchema,
     OnConflict,
+    UndoingSchema,
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 from sparkport.catalog.transactions import TransactionManager
 from sparkport.errors import (
@@ -31,17 +31,28 @@ from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
     SchemaNotEmptyError,
+    SparkportError,
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import declared
 from sparkport.spark import log_changes
-from sparkport.spark.creation import create_delta, move_folder, new_table, remove_folder, replace_delta
+from sparkport.spark.creation import (
+    NewTable,
+    clear_unborn,
+    create_delta,
+    make_schema_folder,
+    move_folder,
+    new_table,
+    remove_folder,
+    replace_delta,
+    schema_details,
+)
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
 from sparkport.spark.gates import Gate
+from sparkport.spark.staging import new_folder
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA, TableEntry
-
-_DETAILS = "_sparkport.json"
 
 
 class SparkCatalog(DynamicCatalog):
@@ -83,18 +94,20 @@ class SparkCatalog(DynamicCatalog):
         """Make an empty schema."""
         if not name:
             raise InvalidRequestError("a schema needs a name")
-        with self.ddl.alone(call):
+        with self.ddl.alone(call), writing():
             if self.schema(call, name) is not None:
                 raise AlreadyExistsError("schema", name)
             folder = self.local_folder(self.engine.warehouse.schema_folder(name))
-            folder.mkdir(parents=True)
             details = {"comment": options.comment, "tags": dict(options.tags)}
-            (folder / _DETAILS).write_text(json.dumps(details), encoding="utf-8")
+            try:
+                make_schema_folder(folder, details, new_folder(self.engine.staging))
+            except FileExistsError as error:
+                raise AlreadyExistsError("schema", name) from error
         return SparkSchema(name, self)
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
         """Drop a schema, with its tables only if told to."""
-        with self.ddl.alone(call), contextlib.ExitStack() as closed:
+        with self.ddl.alone(call), writing(), contextlib.ExitStack() as closed:
             schema = self.schema(call, name)
             if schema is None:
                 if options.ignore_not_found:
@@ -131,7 +144,7 @@ class SparkCatalog(DynamicCatalog):
         """Give a table another name, under which it is there at once; the old one is free then."""
         if not name:
             raise InvalidRequestError("a table needs a name")
-        with self.ddl.alone(call), table.gate.alone(call):
+        with self.ddl.alone(call), table.gate.alone(call), writing():
             entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
             if table.name not in entries:
                 raise NotFoundError("table", str(table), entries)
@@ -159,6 +172,18 @@ class SparkCatalog(DynamicCatalog):
             self._tables[new] = table
         self.engine.forget(old)
 
+    def create(self, call: Call, name: str, table: NewTable) -> None:
+        """Make the table in a folder where there is none; the caller has made sure of that."""
+        is_local = "://" not in table.root
+        if is_local:
+            clear_unborn(Path(table.root), self.engine.trash)
+        try:
+            self.engine.jobs.run(call, name, functools.partial(create_delta, table))
+        except SparkportError:
+            if is_local:
+                clear_unborn(Path(table.root), self.engine.trash)
+            raise
+
     def local_folder(self, location: str) -> Path:
         """Return a folder that can be made and removed by this process."""
         if "://" in location:
@@ -168,7 +193,7 @@ class SparkCatalog(DynamicCatalog):
         return Path(location)
 
 
-class SparkSchema(DynamicSchema):
+class SparkSchema(UndoingSchema):
     """A folder of tables."""
 
     def __init__(self, name: str, catalog: SparkCatalog) -> None:
@@ -223,7 +248,7 @@ class SparkSchema(DynamicSchema):
         check_new_columns(arrow_schema)
         columns, constraints = declared(call, arrow_schema, options)
         catalog, engine = self._catalog, self._catalog.engine
-        with catalog.ddl.alone(call):
+        with catalog.ddl.alone(call), writing():
             if catalog.schema(call, self._name) is None:
                 raise NotFoundError("schema", self._name, engine.warehouse.listing().schemas)
             existing = self.table(call, name)
@@ -236,7 +261,7 @@ class SparkSchema(DynamicSchema):
             root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
             made = new_table(root, columns, constraints, options.comment)
             if existing is None:
-                engine.jobs.run(call, path, functools.partial(create_delta, made))
+                catalog.create(call, path, made)
             else:
                 with existing.gate.alone(call):
                     engine.jobs.run(call, path, functools.partial(replace_delta, made))
@@ -249,7 +274,7 @@ class SparkSchema(DynamicSchema):
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table and its files."""
-        with self._catalog.ddl.alone(call):
+        with self._catalog.ddl.alone(call), writing():
             table = self.table(call, name)
             if table is None:
                 if options.ignore_not_found:
@@ -260,16 +285,25 @@ class SparkSchema(DynamicSchema):
                 remove_folder(folder, self._catalog.engine.trash)
             self._catalog.forget(table.root)
 
+    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+        """Drop a table and its files if nobody has changed it since it was made."""
+        with self._catalog.ddl.alone(call), writing():
+            table = self.table(call, name)
+            if table is None or "://" in table.root:
+                return False
+            with table.gate.alone(call):
+                if table.snapshot(call, None).time_point != made:
+                    return False
+                remove_folder(Path(table.root), self._catalog.engine.trash)
+            self._catalog.forget(table.root)
+        return True
+
     def _entries(self) -> Mapping[str, TableEntry]:
         return self._catalog.engine.warehouse.listing().schemas.get(self._name, {})
 
     def _details(self) -> dict[str, Any]:
         folder = self._catalog.engine.warehouse.schema_folder(self._name)
-        path = Path(folder) / _DETAILS
-        if "://" in folder or not path.is_file():
-            return {}
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        return {} if "://" in folder else schema_details(Path(folder))
 
 
 def _same(name: str, known: Iterable[str]) -> str | None:

@@ -231,9 +231,8 @@ class TableCommits:
         """Append all, or nothing if some keys are known already: return these with their outcomes."""
         rows = Append(
             self._table,
-            [str(entry.stage.folder) for entry in group],
+            [entry.stage for entry in group],
             group[0].fields,
-            sum(entry.stage.rows for entry in group),
             {entry.key: entry.stage.rows for entry in group if entry.key is not None},
         )
         work = functools.partial(append, self._log, rows)

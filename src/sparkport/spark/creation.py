@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 import uuid
@@ -23,6 +24,9 @@ from sparkport.spark.folders import MORE
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
+
+SCHEMA_DETAILS = "_sparkport.json"
+_LOG = "_delta_log"
 
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -60,6 +64,9 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
     if not log_changes.has_transactions(session):
         _save(table, session, replaces=False)
         return
+    if "://" not in table.root:
+        # Spark could only say that it failed, and not why.
+        Path(table.root).mkdir(parents=True, exist_ok=True)
     log_changes.forget(table.root, session)
     java = session._jsparkSession  # noqa: SLF001
     builder = session._jvm.io.delta.tables.DeltaTable.create(java)  # type: ignore[union-attr]  # noqa: SLF001
@@ -92,12 +99,39 @@ def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
         session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()
 
 
+def make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
+    """Make a schema's folder with what is noted of it, at once. Raises FileExistsError if it is taken."""
+    hidden.mkdir(parents=True)
+    try:
+        (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
+        move_folder(hidden, folder)
+    except OSError:
+        shutil.rmtree(hidden, ignore_errors=True)
+        _prune(folder.parent)
+        raise
+
+
+def schema_details(folder: Path) -> dict[str, Any]:
+    """Return what is noted of a schema; nothing if others have made or changed the folder."""
+    try:
+        found = json.loads((folder / SCHEMA_DETAILS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def move_folder(folder: Path, target: Path) -> None:
     """Give a folder another name, at once. Raises FileExistsError if it is taken."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.samefile(folder):
         raise FileExistsError(target)
-    folder.rename(target)
+    try:
+        folder.rename(target)
+    except OSError as error:
+        # Another server was faster.
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+            raise FileExistsError(target) from error
+        raise
     _prune(folder.parent)
 
 
@@ -108,6 +142,31 @@ def remove_folder(folder: Path, trash: Path) -> None:
     folder.rename(target)
     _prune(folder.parent)
     shutil.rmtree(target, ignore_errors=True)
+
+
+def clear_unborn(folder: Path, trash: Path) -> None:
+    """Remove what a CREATE TABLE has left that never came to its commit: Delta takes it for a table.
+
+    A folder in which anything else lies stays, and so does a table of a server that was faster.
+    """
+    if not _is_unborn(folder):
+        return
+    trash.mkdir(parents=True, exist_ok=True)
+    aside = trash / uuid.uuid4().hex
+    folder.rename(aside)
+    if _is_unborn(aside):
+        _prune(folder.parent)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        aside.rename(folder)
+
+
+def _is_unborn(folder: Path) -> bool:
+    """Say whether a folder has nothing but the log of a table without a single commit."""
+    if not folder.is_dir():
+        return False
+    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    return all(path.parts[0] == _LOG and path.name.startswith(".") for path in files)
 
 
 def _prune(folder: Path) -> None:

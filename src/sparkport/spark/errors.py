@@ -7,7 +7,9 @@ What has no decision here stays as it is and ends as an internal error.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import errno
 import re
 from collections.abc import Callable, Iterator, Mapping
 
@@ -94,7 +96,10 @@ _CONFLICT = (
     r"|DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
 )
 _CANCELLED = r"SPARK_JOB_CANCELLED|OPERATION_CANCELED|Job \S+ cancelled"
-_FULL = r"No space left on device|Disk quota exceeded"
+_FULL = r"No space left on device|Disk quota exceeded|File too large"
+_READ_ONLY = (
+    r"Read-only file system|ReadOnlyFileSystemException|Mkdirs failed to create|DELTA_CANNOT_CREATE_LOG_PATH"
+)
 _MEMORY = r"OutOfMemoryError|maxResultSize|CANNOT_ALLOCATE_MEMORY"
 _VACUUMED = (
     r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_LOG_FILE_NOT_FOUND"
@@ -116,6 +121,18 @@ _NOT_NULL = (
 )
 
 
+_FULL_CODES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY_CODES = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def _full() -> SparkportError:
+    return LimitExceededError("the server's storage is full")
+
+
+def _read_only() -> SparkportError:
+    return PreconditionError("the server cannot write to its storage: it is read-only, or access is denied")
+
+
 def _damaged(table: str) -> PreconditionError:
     named = f" of table '{table}'" if table else ""
     return PreconditionError(f"a data file{named} cannot be read: it is damaged, or not what the log says")
@@ -127,7 +144,8 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CHECK, lambda table: ConstraintViolationError("CHECK", table)),
     (_NOT_NULL, lambda table: ConstraintViolationError("NOT NULL", table)),
     (_CANCELLED, lambda _: CancelledError()),
-    (_FULL, lambda _: LimitExceededError("the server's storage is full")),
+    (_FULL, lambda _: _full()),
+    (_READ_ONLY, lambda _: _read_only()),
     (_MEMORY, lambda _: LimitExceededError("Spark has not enough memory for this statement")),
     # Before the next: Java calls a file that it may not open not found.
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
@@ -141,6 +159,9 @@ _LOST = (
     r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_|"
     + _SILENT
 )
+
+# A table that was named by its folder.
+_PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
 
 _MISSING = {
     "42P01": ("table", ("relationName", "tableName")),
@@ -179,6 +200,24 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
     if ours is None and decision is Decision.REQUEST:
         return InvalidRequestError(readable(next(_texts(error))))
     return ours
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Run a block that writes files, by itself or through Spark.
+
+    Raises LimitExceededError when the storage is full, and PreconditionError when it is read-only.
+    """
+    try:
+        yield
+    except PermissionDeniedError as error:
+        raise _read_only() from error
+    except OSError as error:
+        if error.errno in _FULL_CODES:
+            raise _full() from error
+        if error.errno in _READ_ONLY_CODES:
+            raise _read_only() from error
+        raise
 
 
 def is_session_lost(error: BaseException) -> bool:
@@ -226,6 +265,8 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
 
 def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
     name = next((parameters[name] for name in names if parameters.get(name)), table)
+    if _PATH_TABLE.search(name):
+        name = table
     return readable(name.replace("`", "")).removeprefix("spark_catalog.")
 
 

@@ -23,7 +23,10 @@ def folder_of(name: str) -> str:
     What other programs might take apart is percent-encoded. File systems allow 255 bytes, so a name
     that is too long like that is written in 32 letters instead, over folders within each other.
     """
-    text = quote(name, safe="")
+    try:
+        text = quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError("a name has half a character in it") from error
     if len(text) <= _MOST_QUOTED:
         return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(HIDDEN) else text
     data = name.encode()

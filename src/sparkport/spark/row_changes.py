@@ -6,6 +6,7 @@ The server knows the files and positions of the rows, so that Spark has nothing 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark import log_changes
@@ -27,6 +27,7 @@ from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vect
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.keyed import noted
 from sparkport.spark.log_changes import FileChange, MakeRows
+from sparkport.spark.staged_rows import staged_rows
 from sparkport.spark.staging import Stage
 from sparkport.spark.tasks import POSITION
 from sparkport.spark.units import FILE_NUMBER
@@ -63,7 +64,7 @@ class NewRows:
     """Stored rows to take the place of the located ones, Spark's fields for them, and where to stage them."""
 
     rows: pa.Table
-    fields: Sequence[Mapping[str, Any]]
+    fields: Sequence[dict[str, Any]]
     stage: Stage
 
 
@@ -136,9 +137,8 @@ def _staged(new_rows: NewRows | None) -> Iterator[MakeRows | None]:
         yield None
         return
     stage = new_rows.stage.beside(new_rows.rows)
-    schema = StructType.fromJson({"type": "struct", "fields": list(new_rows.fields)})
     try:
-        yield lambda session: session.read.schema(schema).parquet(str(stage.folder))
+        yield functools.partial(staged_rows, new_rows.fields, [str(stage.folder)])
     finally:
         stage.remove()
 

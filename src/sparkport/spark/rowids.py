@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sparkport.spark.errors import writing
+
 # An id is the number of a block, claimed by one server for good, and a number in it.
 _BLOCK_BITS = 32
 _BLOCK_ROWS = 1 << _BLOCK_BITS
@@ -33,7 +35,7 @@ class RowIds:
         self._next = self._end = 0
 
     def take(self, count: int) -> npt.NDArray[np.int64]:
-        """Return ids that nobody has or will have."""
+        """Return ids that nobody has or will have. Raises what `writing` does."""
         parts = []
         with self._lock:
             while count:
@@ -64,14 +66,15 @@ class RowIds:
     def _claimed(self) -> int:
         if self._folder is None:
             return secrets.randbelow(_BLOCKS)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        names = os.listdir(self._folder)  # noqa: PTH208
-        used = max((int(name) for name in names if name.isdigit()), default=-1)
-        block = 1 + max(used, self._greatest() >> _BLOCK_BITS)
-        while True:
-            try:
-                (self._folder / str(block)).touch(exist_ok=False)
-            except FileExistsError:
-                block += 1
-            else:
-                return block
+        with writing():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            names = os.listdir(self._folder)  # noqa: PTH208
+            used = max((int(name) for name in names if name.isdigit()), default=-1)
+            block = 1 + max(used, self._greatest() >> _BLOCK_BITS)
+            while True:
+                try:
+                    (self._folder / str(block)).touch(exist_ok=False)
+                except FileExistsError:
+                    block += 1
+                else:
+                    return block

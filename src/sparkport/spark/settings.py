@@ -26,6 +26,8 @@ _JOINED = {
 # What may be set on a session that runs already, and so also over Spark Connect.
 _SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
+    # A column may be called ${...}, which Spark would replace, quoted or not.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Small splits: the first batch of a scan is there early, and a cancelled scan has little to throw away.

@@ -35,6 +35,7 @@ from sparkport.spark.commits import Change, TableCommits
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
 from sparkport.spark.evolution import bare
 from sparkport.spark.gates import Gate
 from sparkport.spark.provisional import OF_NO_FILE, are_provisional
@@ -123,10 +124,11 @@ class SparkStatement(Statement):
         self._check_open()
         self._over = True
         try:
-            self._stage.close()
-            self._transactions.check(self._call)
-            with self._target.gate.shared(self._call), self._commits.turn(self._call):
-                changed = self._applied_once()
+            with writing():
+                self._stage.close()
+                self._transactions.check(self._call)
+                with self._target.gate.shared(self._call), self._commits.turn(self._call):
+                    changed = self._applied_once()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
@@ -235,6 +237,9 @@ class _ByIdStatement(SparkStatement):
         name = rowid_name(self._shown)
         if name is None:
             raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
+        if any(column.logical.lower() == "_metadata" for column in self._columns):
+            reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
+            raise UnsupportedOperationError("table", self._name, reason)
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []

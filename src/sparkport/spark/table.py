@@ -42,6 +42,7 @@ from sparkport.spark.delta.readable import unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
 from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.keyed import outcome
@@ -182,7 +183,7 @@ class DeltaTable(DynamicTable):
                 raise UnsupportedOperationError("table", str(self), "RENAME")
             self._rename(call, self, change.new_name)
             return
-        with self.gate.alone(call):
+        with self.gate.alone(call), writing():
             alter(call, self._engine, self, change)
             self.wrote(call)
 

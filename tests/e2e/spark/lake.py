@@ -32,7 +32,13 @@ _SLOW_ROWS = 8_000_000
 class LakeServer(Process):
     """`sparkport serve WAREHOUSE`, with a folder of its own for whatever it drops while it runs."""
 
-    def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
+    ) -> None:
         self.warehouse = folder / "warehouse"
         self.temporary = folder / "tmp"
         self.warehouse.mkdir(parents=True, exist_ok=True)
@@ -44,6 +50,7 @@ class LakeServer(Process):
             *("serve", str(self.warehouse), "--port", "0", "--token", TOKEN, *flags, *arguments),
             cwd=folder,
             env={"SPARKPORT_ENGINE": "spark", "TMPDIR": str(self.temporary), **(env or {})},
+            wrapper=wrapper,
         )
 
     @contextmanager

@@ -179,6 +179,18 @@ def test_a_million_rows_come_and_go(duckdb: Attached) -> None:
     assert point == [["x777777"]]
 
 
+def test_create_table_as_that_fails_leaves_nothing(duckdb: Attached, server: LakeServer) -> None:
+    """The empty table of the first call goes when the rows of the second are refused."""
+    told = duckdb.refused("CREATE TABLE db.shop.lost AS SELECT {'${user.name}': range} AS s FROM range(3)")
+    (made,) = duckdb.ask("CREATE TABLE db.shop.lost AS SELECT range AS n FROM range(3)")
+    (rows, _) = duckdb.ask("FROM db.shop.lost ORDER BY n", "DROP TABLE db.shop.lost")
+
+    assert "Spark would take its name apart" in told
+    assert made == [[3]]
+    assert rows == [[0], [1], [2]]
+    assert not (server.warehouse / "shop.db" / "lost").exists()
+
+
 def test_rows_are_changed_and_removed(duckdb: Attached) -> None:
     """UPDATE and DELETE change the rows they name, and count them."""
     _, _, updated, deleted, left = duckdb.ask(

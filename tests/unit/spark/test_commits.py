@@ -30,7 +30,7 @@ class Spark:
         del call, table
         if not self.appended:
             self.gathered.wait(10)
-        size = len(work.args[1].folders)
+        size = len(work.args[1].stages)
         self.appended.append(size)
         if size in self.failures:
             raise self.failures[size]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 from types import ModuleType
 
 import pyspark.errors
@@ -25,10 +27,13 @@ from sparkport.errors import (
     LimitExceededError,
     NotFoundError,
     PermissionDeniedError,
+    PreconditionError,
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import DECISIONS, is_session_lost, readable, translated
+from sparkport.spark.errors import DECISIONS, is_session_lost, readable, translated, writing
+
+READ_ONLY = "the server cannot write to its storage: it is read-only, or access is denied"
 
 
 @pytest.mark.parametrize("module", [pyspark.errors, base, captured, connect])
@@ -112,6 +117,10 @@ def test_a_syntax_error_is_the_callers() -> None:
             "the call was cancelled",
         ),
         ("java.io.IOException: No space left on device", LimitExceededError, "the server's storage is full"),
+        ("java.io.IOException: File too large", LimitExceededError, "the server's storage is full"),
+        ("java.io.FileNotFoundException: /data/x (Read-only file system)", PreconditionError, READ_ONLY),
+        ("java.nio.file.ReadOnlyFileSystemException", PreconditionError, READ_ONLY),
+        ("java.io.IOException: Mkdirs failed to create file:/data/t", PreconditionError, READ_ONLY),
         (
             "java.lang.OutOfMemoryError: Java heap space",
             LimitExceededError,
@@ -226,3 +235,39 @@ def test_our_own_errors_pass() -> None:
 def test_texts_hold_no_paths_classes_or_traces(text: str, shown: str) -> None:
     """Clients learn what happened, not how the server is laid out."""
     assert readable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        *(
+            (OSError(code, os.strerror(code), "/data/x"), LimitExceededError, "the server's storage is full")
+            for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        ),
+        *(
+            (OSError(code, os.strerror(code), "/data/x"), PreconditionError, READ_ONLY)
+            for code in (errno.EROFS, errno.EACCES, errno.EPERM)
+        ),
+        (PermissionDeniedError("the server has no access"), PreconditionError, READ_ONLY),
+    ],
+)
+def test_writes_that_the_storage_refuses(error: Exception, kind: type[SparkportError], message: str) -> None:
+    """The reason is told without the path; what is not about room or access stays as it is."""
+    with pytest.raises(kind) as raised, writing():
+        raise error
+    with pytest.raises(IsADirectoryError), writing():
+        raise IsADirectoryError(errno.EISDIR, "x")
+
+    assert str(raised.value) == message
+
+
+def test_a_table_named_by_its_folder_gets_its_name() -> None:
+    """Where the server keeps its files is no client's business."""
+    error = AnalysisException(
+        "[DELTA_TABLE_ALREADY_EXISTS] ...",
+        errorClass="DELTA_TABLE_ALREADY_EXISTS",
+        messageParameters={"tableName": "delta.`/srv/lake/own.db/stock`"},
+        sql_state="42P07",
+    )
+
+    assert str(translated(error, "own.stock")) == "table 'own.stock' already exists"

@@ -9,9 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.creation import move_folder, remove_folder
+from sparkport.spark.creation import (
+    clear_unborn,
+    make_schema_folder,
+    move_folder,
+    remove_folder,
+    schema_details,
+)
 from sparkport.spark.folders import folder_of, name_of
 from sparkport.spark.warehouse import Warehouse
+from tests.hostile_names import random_names
 
 ODD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=255) | st.text(
     st.sampled_from("./\\%+=_ ~-`'\";\n\0aA数🦆"), min_size=1, max_size=255
@@ -88,3 +95,52 @@ def test_moving_does_not_overwrite(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         move_folder(tmp_path / "a", tmp_path / "b")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_schema_folder_appears_with_its_details(tmp_path: Path) -> None:
+    """It is made out of sight and then moved, so that nobody sees half of it; a taken one stays as it is."""
+    folder, hidden = tmp_path / "lake" / "s.db", tmp_path / "hidden"
+    make_schema_folder(folder, {"comment": "first"}, hidden)
+    with pytest.raises(FileExistsError):
+        make_schema_folder(folder, {"comment": "second"}, hidden)
+
+    assert schema_details(folder) == {"comment": "first"}
+    assert not hidden.exists()
+
+
+@pytest.mark.parametrize("text", [b"", b'{"comment": "cut o', b"[1]", b"\xff\xfe"])
+def test_damaged_details_of_a_schema_are_none(tmp_path: Path, text: bytes) -> None:
+    """A file that somebody has spoilt takes no schema from the listing."""
+    (tmp_path / "_sparkport.json").write_bytes(text)
+
+    assert schema_details(tmp_path) == {}
+
+
+def test_only_what_never_was_a_table_is_cleared(tmp_path: Path) -> None:
+    """A CREATE TABLE that was cut off leaves a log without commits; all else is somebody's."""
+    cut, table, data = (tmp_path / name for name in ("cut", "table", "data"))
+    (cut / "_delta_log" / "_staged_commits").mkdir(parents=True)
+    (cut / "_delta_log" / ".00000000000000000000.json.1f.tmp").touch()
+    commit(table)
+    (data / "_delta_log").mkdir(parents=True)
+    (data / "part-0.parquet").touch()
+    for folder in (cut, table, data, tmp_path / "missing"):
+        clear_unborn(folder, tmp_path / "trash")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "table", "trash"]
+    assert list((tmp_path / "trash").iterdir()) == []
+
+
+def test_five_thousand_names_have_as_many_folders() -> None:
+    """No two names share a folder, and none lies within that of another."""
+    names = random_names(5000, seed=20261101)
+    folders = [folder_of(name) for name in names]
+
+    assert len(set(folders)) == 5000
+    assert not any(f"{outer}/" == inner[: len(outer) + 1] for outer in folders[:60] for inner in folders)
+
+
+def test_half_a_character_is_no_name() -> None:
+    """JSON can spell what no file system can."""
+    with pytest.raises(InvalidRequestError, match=r"^a name has half a character in it$"):
+        folder_of("x\ud800")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkport.catalog.ddl import DynamicCatalog, DynamicSchema, DynamicTable
+from sparkport.catalog.ddl import DynamicCatalog, DynamicSchema, DynamicTable, OnConflict
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Schema
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
@@ -47,6 +47,9 @@ def create_table(site: Site, request: Request, wanted: CreateTableRequest) -> Fo
     table = _dynamic_schema(schema, "CREATE TABLE").create_table(
         request.call, wanted.table, wanted.arrow_schema, wanted.options
     )
+    if request.is_airport and wanted.options.on_conflict is OnConflict.ERROR:
+        name = wanted.catalog or site.default_catalog(request)
+        site.new_tables.made(request, name, schema, table)
     return Found(schema.name, table)
 
 

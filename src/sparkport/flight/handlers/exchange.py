@@ -61,24 +61,30 @@ def _statement(
     returning = request.headers.get("return-chunks") == "1"
     table = site.table(request, address.path)
     incoming = Decoder(frames, site.stream_limits)
-    with statement_in(request.call, site.catalog(request, address.path.catalog)):
-        _, columns = pinned(request, table, address, None)
-        statement, reply = _begin(
-            request, table, operation, incoming.arrow_schema, columns, returning=returning
-        )
-        try:
-            encoder = Encoder(reply)
-            shaper = Shaper(reply)
-            yield encoder.schema()
-            for batch, _ in incoming:
-                answer = statement.write(batch)
-                if returning:
-                    yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
-            request.check_alive()
-            total = statement.commit()
-        except BaseException:
-            statement.abort()
-            raise
+    try:
+        with statement_in(request.call, site.catalog(request, address.path.catalog)):
+            _, columns = pinned(request, table, address, None)
+            statement, reply = _begin(
+                request, table, operation, incoming.arrow_schema, columns, returning=returning
+            )
+            try:
+                encoder = Encoder(reply)
+                shaper = Shaper(reply)
+                yield encoder.schema()
+                for batch, _ in incoming:
+                    answer = statement.write(batch)
+                    if returning:
+                        yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
+                request.check_alive()
+                total = statement.commit()
+            except BaseException:
+                statement.abort()
+                raise
+    except BaseException:
+        path = address.path
+        name = path.catalog or site.default_catalog(request)
+        site.new_tables.failed(request, name, path.schema, path.table)
+        raise
     yield encode_metadata(msgpack.encode({"total_changed": total}))
 
 

@@ -21,7 +21,9 @@ def create_transaction(site: Site, request: Request, wanted: CatalogRequest) -> 
     catalog = site.catalog(request, wanted.catalog)
     if not isinstance(catalog, TransactionalCatalog):
         return None
-    return catalog.transactions.begin_transaction(request.call, TransactionMode.STATEMENT)
+    begun = catalog.transactions.begin_transaction(request.call, TransactionMode.STATEMENT)
+    site.new_tables.began(request, begun)
+    return begun
 
 
 def begin(site: Site, request: Request, wanted: BeginRequest) -> str:

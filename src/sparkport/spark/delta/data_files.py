@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,16 @@ class NewFile:
     action: str
 
 
+@contextlib.contextmanager
+def removed_on_failure(path: Path) -> Iterator[None]:
+    """Leave nothing of a file that could not be written."""
+    try:
+        yield
+    except BaseException:
+        discard(path)
+        raise
+
+
 def discard(*paths: Path) -> None:
     """Remove files in a table's folder that are no part of it."""
     for path in paths:
@@ -96,7 +107,8 @@ def write_file(root: str, metadata: Metadata, rows: pa.Table) -> NewFile:
     path = Path(location_of(root)) / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
     # Arrow's statistics leave NaN out, and Spark would skip the rows that have it.
     counted = [field.name for field in fields if not pa.types.is_floating(field.type)]
-    pq.write_table(named, path, compression="snappy", store_schema=False, write_statistics=counted)
+    with removed_on_failure(path):
+        pq.write_table(named, path, compression="snappy", store_schema=False, write_statistics=counted)
     said = {
         "path": path.name,
         "partitionValues": {},

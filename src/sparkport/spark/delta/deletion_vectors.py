@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 
 from sparkport.errors import PreconditionError
 from sparkport.spark.delta.actions import DeletionVector
+from sparkport.spark.delta.data_files import removed_on_failure
 from sparkport.spark.delta.errors import table_label
 from sparkport.spark.delta.files import location_of, resolve, storage_of
 
@@ -76,7 +77,8 @@ def write_vectors(root: str, deleted: Sequence[npt.NDArray[np.int64]]) -> tuple[
         vectors.append(DeletionVector("u", where, offset, len(data), len(bitmap)))
         offset += len(data) + 8
     path = Path(location_of(root)) / f"deletion_vector_{name}.bin"
-    path.write_bytes(b"".join(parts))
+    with removed_on_failure(path):
+        path.write_bytes(b"".join(parts))
     return path, vectors
 
 

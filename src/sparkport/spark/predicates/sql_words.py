@@ -11,6 +11,8 @@ import re
 import pyarrow as pa
 from pyarrow import types
 
+from sparkport.spark.names import quoted
+
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9 _.,:;/+-]*")
 _INTEGERS = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT"}
 _FLOATS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
@@ -22,7 +24,7 @@ def identifier(*path: str) -> str | None:
     # Spark replaces ${...} by settings before it parses, quoted or not.
     if any("${" in name for name in path):
         return None
-    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
+    return quoted(*path)
 
 
 def literal(scalar: pa.Scalar) -> str | None:

@@ -1,0 +1,95 @@
+"""CREATE TABLE AS, which DuckDB sends as two calls: what the first has made goes when the second fails.
+
+CREATE TABLE carries no transaction, but the transaction that its process began last is its own, and
+the INSERT of the same statement names that one. Where both are statements of one transaction of the
+user's, that is over too once a statement in it has failed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import UndoingSchema
+from sparkport.catalog.scan import TimePoint
+from sparkport.catalog.tables import Table, VersionedTable
+from sparkport.errors import SparkportError
+from sparkport.flight.request import Request
+
+_log = structlog.get_logger("sparkport")
+
+_SESSION = "airport-client-session-id"
+_MOST = 10_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    transaction: str
+    schema: UndoingSchema
+    name: str
+    made: TimePoint
+
+
+class NewTables:
+    """Remembers which tables were made in which transactions of DuckDB, the latest of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, str, str], _New] = OrderedDict()
+
+    def began(self, request: Request, transaction: str) -> None:
+        """Note that a process has begun a transaction."""
+        with self._lock:
+            _put(self._newest, _process(request), transaction)
+
+    def made(self, request: Request, catalog: str, schema: object, table: Table) -> None:
+        """Note that a process has made a table, which was not there before."""
+        with self._lock:
+            transaction = self._newest.get(_process(request))
+        if transaction is None or not isinstance(schema, UndoingSchema):
+            return
+        if not isinstance(table, VersionedTable):
+            return
+        pin = table.snapshot(request.call, None).time_point
+        with self._lock:
+            _put(
+                self._tables,
+                (catalog, schema.name.lower(), table.name.lower()),
+                _New(transaction, schema, table.name, pin),
+            )
+
+    def failed(self, request: Request, catalog: str, schema: str, table: str) -> None:
+        """Take back the table of an INSERT that has failed, if its own transaction has made it."""
+        key = (catalog, schema.lower(), table.lower())
+        with self._lock:
+            new = self._tables.get(key)
+            if new is None or new.transaction != request.call.transaction_id:
+                return
+            del self._tables[key]
+        try:
+            # The client's own call may be over.
+            undone = new.schema.undo_create(Call(request.call.principal), new.name, new.made)
+        except SparkportError as error:
+            _log.warning("a table without its rows is left", table=f"{schema}.{table}", reason=str(error))
+        else:
+            _log.info("CREATE TABLE undone", table=f"{schema}.{table}", undone=undone)
+
+
+def _process(request: Request) -> tuple[str, str]:
+    return request.call.principal, request.headers.get(_SESSION)
+
+
+def _put(entries: OrderedDict[K, V], key: K, value: V) -> None:
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > _MOST:
+        entries.popitem(last=False)
