@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
+import grpc
 import msgspec
 import pyarrow as pa
 from pyarrow import flight
@@ -49,6 +50,29 @@ def serve_bare(rows: int) -> None:
     server.serve()
 
 
+def serve_grpcio(rows: int) -> None:
+    """Send frames back unread: what is left of a call when the server does nothing with it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    del rows
+
+    def send_back(frames: Iterator[bytes], context: object) -> Iterator[bytes]:
+        del context
+        next(frames)  # the descriptor
+        yield from frames
+
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+            del handler_call_details
+            return grpc.stream_stream_rpc_method_handler(send_back)
+
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[Handler()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(f"ready grpc://127.0.0.1:{port}", flush=True)
+    server.wait_for_termination()
+
+
 def serve_sparkport(rows: int) -> None:
     from sparkport import App, Server
     from sparkport.app.allocation import keep_freed_memory
@@ -74,6 +98,9 @@ def serve_sparkport(rows: int) -> None:
     server.start()
     print(f"ready {server.location}", flush=True)
     server.wait()
+
+
+SERVERS = {"bare": serve_bare, "grpcio": serve_grpcio, "sparkport": serve_sparkport}
 
 
 class Process:
@@ -162,20 +189,26 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    parser.add_argument("--serve", choices=["bare", "sparkport"], help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=list(SERVERS), help=argparse.SUPPRESS)
     parser.add_argument("--rows", type=int, default=ROWS)
     arguments = parser.parse_args()
     if arguments.serve:
-        {"bare": serve_bare, "sparkport": serve_sparkport}[arguments.serve](arguments.rows)
+        SERVERS[arguments.serve](arguments.rows)
         return
     rows = arguments.rows // (10 if arguments.quick else 1)
-    bare, ours = Process("bare", rows), Process("sparkport", rows)
+    bare, grpcio, ours = (Process(name, rows) for name in SERVERS)
     try:
         print("| what | function | rival | ratio (quartiles) |\n|---|---|---|---|")
         own, any_name = function_descriptor(ours.client, "echo"), flight.FlightDescriptor.for_path("echo")
         compare(
             "scalar echo of int64 in batches of 2048, rival: bare pyarrow.flight",
             lambda: echo(ours.client, own, rows),
+            lambda: echo(bare.client, any_name, rows),
+            arguments.rounds,
+        )
+        compare(
+            "the same, by a grpcio server that sends back what it gets, unread",
+            lambda: echo(grpcio.client, any_name, rows),
             lambda: echo(bare.client, any_name, rows),
             arguments.rounds,
         )
@@ -187,8 +220,8 @@ def main() -> None:
             arguments.rounds,
         )
     finally:
-        bare.stop()
-        ours.stop()
+        for server in (bare, grpcio, ours):
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -77,6 +78,8 @@ def _kinds(a: pa.Array, b: pa.Array) -> list[str]:
 def _failing(n: Numbers) -> Numbers:
     if 0 in n.to_pylist():
         raise InvalidRequestError("zero is not allowed")
+    if 7 in n.to_pylist():
+        sys.exit("enough")
     raise FileNotFoundError(2, "No such file", SECRET)
 
 
@@ -279,6 +282,9 @@ def test_failing_code_is_told_by_type_and_message(client: Flight, capsys: pytest
     cases = {
         "function 's._failing' failed: FileNotFoundError: [Errno 2] No such file: '...'": lambda: scalar(
             client, "_failing", ones
+        ),
+        "function 's._failing' failed: SystemExit: enough": lambda: scalar(
+            client, "_failing", pa.table({"n": pa.array([7], pa.int64())})
         ),
         "function 's._short' failed: ValueError: the result has 1 rows for 2 rows of arguments": (
             lambda: scalar(client, "_short", ones)

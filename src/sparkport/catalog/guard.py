@@ -27,5 +27,6 @@ class Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, SparkportError):
+        # sys.exit() in a handler would end its thread and leave the client waiting.
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, SparkportError):
             raise UserCodeError(self._kind, self._name, error, self._call.trace_id) from error

@@ -18,7 +18,7 @@ from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.stage import Stage
 from sparkport.flight.streams import Shaper, resized
-from sparkport.protocol import predicates, requests, schemas
+from sparkport.protocol import function_requests, predicates, schemas
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData
 from sparkport.protocol.functions import Form, result_schema
@@ -60,7 +60,7 @@ def call_in_out(
     one, whatever its mark says; so every batch is marked as not the last, and an empty
     one follows that is.
     """
-    wanted = requests.in_out_parameters(_parameters(frames))
+    wanted = function_requests.in_out(_parameters(frames))
     predicates.decode(wanted.filters)
     run = prepared(site, request, address, wanted.parameters)
     if not isinstance(run.function, TableInOutFunction):

@@ -21,7 +21,7 @@ from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.tables import Found, airport_info
 from sparkport.flight.transactions import active_in, statement_in
-from sparkport.protocol import contract, listing, msgpack, requests
+from sparkport.protocol import contract, function_requests, listing, msgpack, requests
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -203,7 +203,7 @@ _BOTH: dict[str, Either] = {
     "table_function_flight_info": Either(
         lambda body: msgpack.has_key(body, "descriptor"),
         Route(
-            "Describe the result of a table function", requests.function_info, functions.flight_info, _as_is
+            "Describe the result of a table function", function_requests.info, functions.flight_info, _as_is
         ),
         Route(
             "Describe the result of a table function",
