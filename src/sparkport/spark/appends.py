@@ -13,6 +13,7 @@ from sparkport.errors import ConflictError, InvalidRequestError, PreconditionErr
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.keyed import application, noted
 from sparkport.spark.log_changes import FileChange
 from sparkport.spark.staged_rows import staged_rows
@@ -40,7 +41,7 @@ class Append:
 
 def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
     """Append all in one commit; if some keys are in the log already, return these and do nothing."""
-    if not log_changes.has_transactions(session):
+    if not has_transactions(session):
         _by_writer(log.root, rows, session)
         return {}
     heading = log.heading()

@@ -20,6 +20,7 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.spark import log_changes
 from sparkport.spark.columns import rowid_spark_field
 from sparkport.spark.constraints import packed
+from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.folders import MORE
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.names import literal, quoted
@@ -61,7 +62,7 @@ def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints,
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
     """Make a Delta table in one commit."""
-    if not log_changes.has_transactions(session):
+    if not has_transactions(session):
         _save(table, session, replaces=False)
         return
     if "://" not in table.root:
@@ -80,7 +81,7 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
 
 def replace_delta(table: NewTable, session: SparkSession) -> None:
     """Put a table in the place of another in one commit; older versions stay."""
-    if log_changes.has_transactions(session):
+    if has_transactions(session):
         log_changes.replace(table.root, table.spark_schema, table.comment, table.properties, session)
     else:
         _save(table, session, replaces=True)

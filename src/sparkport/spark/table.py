@@ -35,6 +35,7 @@ from sparkport.spark import direct, row_changes, sql_lane
 from sparkport.spark.adoption import give_ids, is_adoptable
 from sparkport.spark.alter import alter
 from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
+from sparkport.spark.by_id import DeleteStatement, UpdateStatement
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
@@ -49,7 +50,7 @@ from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
-from sparkport.spark.statements import DeleteStatement, Ids, InsertStatement, UpdateStatement
+from sparkport.spark.statements import Ids, InsertStatement
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import all_or_none, endpoint_count, files_of
 from sparkport.spark.warehouse import TableEntry

@@ -1,0 +1,175 @@
+"""Delta's own classes, as Python reaches them.
+
+They are internal to Delta: what is used of them is here, and the tests of ALTER and of DML hold it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sparkport.errors import ConflictError, UnsupportedOperationError
+
+
+def has_transactions(session: SparkSession) -> bool:
+    """Say whether Delta's transactions are within reach; over Spark Connect they are not."""
+    return hasattr(session, "_jsparkSession")
+
+
+class DeltaJava:
+    """Delta's and Scala's classes, as Python reaches them."""
+
+    def __init__(self, session: SparkSession) -> None:
+        if not has_transactions(session):
+            raise UnsupportedOperationError("session", "Spark Connect", "this change of a table")
+        self.session = session._jsparkSession  # noqa: SLF001
+        self.jvm: Any = session._jvm  # noqa: SLF001
+        self.empty = self.singleton("scala.collection.immutable.Nil$")
+
+    def singleton(self, name: str) -> Any:  # noqa: ANN401
+        """Return the one object of a Scala `object`."""
+        found = self.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return getattr(found, "MODULE$")
+
+    def operation(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
+        """Return what the history will say of a commit."""
+        return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
+
+    def noted(self, transaction: Any, keys: Iterable[str]) -> dict[str, int]:  # noqa: ANN401
+        """Return those of the keys that the log has. From now on it is a conflict if that changes."""
+        found = {key: int(transaction.txnVersion(key)) for key in keys}
+        return {key: version for key, version in found.items() if version >= 0}
+
+    def operation_of_rows(self, name: str) -> Any:  # noqa: ANN401
+        """Return INSERT, UPDATE or DELETE for the history, without a condition."""
+        none = self.jvm.scala.Option.empty()
+        match name:
+            case "UPDATE":
+                return self.operation("Update", none)
+            case "DELETE":
+                return self.operation("Delete", self.empty)
+            case _:
+                append = self.jvm.org.apache.spark.sql.SaveMode.Append
+                return self.operation("Write", append, *[none] * 8)
+
+    def transaction(self, root: str, version: int | None = None) -> Any:  # noqa: ANN401
+        """Begin at a version, or at the newest one."""
+        log = self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root)
+        none = self.jvm.scala.Option.empty()
+        snapshot = log.update(False, none, none)
+        if version is not None and snapshot.version() != version:
+            snapshot = log.getSnapshotAt(version, none, none, False)
+        return log.startTransaction(none, self.jvm.scala.Option.apply(snapshot))
+
+    def transaction_at(self, root: str, version: int, table: str) -> Any:  # noqa: ANN401
+        """Begin at a version. Raises ConflictError if it is no longer the newest."""
+        found = self.transaction(root)
+        if found.readVersion() != version:
+            raise ConflictError(table, "another writer changed it at the same time")
+        return found
+
+    def changed(
+        self,
+        metadata: Any,  # noqa: ANN401
+        spark_schema: Mapping[str, Any],
+        partition_columns: Any,  # noqa: ANN401
+        configuration: Mapping[str, str],
+    ) -> Any:  # noqa: ANN401
+        """Return the metadata of a table with other columns and properties."""
+        return metadata.copy(
+            metadata.id(),
+            metadata.name(),
+            metadata.description(),
+            metadata.format(),
+            json.dumps(spark_schema),
+            partition_columns,
+            self.properties(configuration),
+            metadata.createdTime(),
+        )
+
+    def rows(self, transaction: Any, files: list[Any]) -> Any:  # noqa: ANN401
+        """Return the rows of some files of a transaction's table, less those that are deleted."""
+        # Delta takes the session of the thread, and a thread of ours has none by itself.
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.session)
+        is_streaming, no_name = False, self.jvm.scala.Option.empty()
+        return transaction.deltaLog().createDataFrame(
+            transaction.snapshot(), self.sequence(files), is_streaming, no_name
+        )
+
+    def properties(self, configuration: Mapping[str, str]) -> Any:  # noqa: ANN401
+        """Return a Scala map."""
+        found = self.singleton("scala.collection.immutable.Map$").empty()
+        for key, value in configuration.items():
+            found = found.updated(key, value)
+        return found
+
+    def register(self, transaction: Any, metrics: Mapping[str, int]) -> None:  # noqa: ANN401
+        """Let the history say how much a commit has changed."""
+        found = self.singleton("scala.collection.immutable.Map$").empty()
+        context = self.session.sparkContext()
+        for name, number in metrics.items():
+            metric = self.jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+            metric.set(number)
+            found = found.updated(name, metric)
+        transaction.registerSQLMetrics(self.session, found)
+
+    def sequence(self, items: tuple[Any, ...] | list[Any]) -> Any:  # noqa: ANN401
+        """Return a Scala sequence."""
+        gathered = self.jvm.java.util.ArrayList()
+        for item in items:
+            gathered.add(item)
+        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(gathered).toSeq()
+
+    def listed(self, sequence: Any) -> list[Any]:  # noqa: ANN401
+        """Return what is in a Scala sequence."""
+        return list(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence))
+
+    def actions(self) -> Actions:
+        """Return a list for the actions of a commit."""
+        return Actions(self)
+
+
+class Actions:
+    """The actions of one commit."""
+
+    def __init__(self, java: DeltaJava) -> None:
+        self._java = java
+        self._items: list[Any] = []
+
+    def remove_all(self, transaction: Any) -> None:  # noqa: ANN401
+        """Remove all files; another commit meanwhile is a conflict then."""
+        self._items += [file.remove() for file in self._java.listed(transaction.filterFiles())]
+
+    def add_json(self, texts: Iterable[str]) -> None:
+        """Add actions that are written as in a log."""
+        read = self._java.singleton("org.apache.spark.sql.delta.actions.Action$").fromJson
+        self._items += [read(text) for text in texts]
+
+    def add_files(self, files: Any) -> None:  # noqa: ANN401
+        """Add files that the transaction has written."""
+        self._items += self._java.listed(files)
+
+    def note(self, key: str, version: int) -> None:
+        """Note the version of an application."""
+        jvm = self._java.jvm
+        now = jvm.scala.Option.apply(int(time.time() * 1000))
+        self._items.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(key, version, now))
+
+    def rearrange(self, old: list[Any], new: Any) -> None:  # noqa: ANN401
+        """Put files that the transaction has written in the place of others with the same rows."""
+        now = int(time.time() * 1000)
+        self._items += [file.removeWithTimestamp(now, False) for file in old]
+        read = self._java.jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        for file in self._java.listed(new):
+            ((kind, details),) = json.loads(file.json()).items()
+            self._items.append(read(json.dumps({kind: {**details, "dataChange": False}})))
+
+    def sequence(self) -> Any:  # noqa: ANN401
+        """Return the actions as Delta wants them."""
+        return self._java.sequence(self._items)
