@@ -137,7 +137,7 @@ class DeltaTable(DynamicTable):
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read one version: projected, filtered, cut to slice and limit."""
         call.check()
-        found = self._state(call, options.time_point)
+        found = self._scanned(call, options.time_point)
         columns = self._columns_of(found)
         full = self._arrow_schema(found)
         names = full.names if options.columns is None else options.columns
@@ -357,9 +357,12 @@ class DeltaTable(DynamicTable):
         adopts = self._adopts(heading)
         if not adopts and not has_ids(heading.metadata):
             return
-        version = give_ids(call, self._engine, self, self._state(call, None), adopts=adopts)
-        if version is not None:
-            self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, version)
+        seen = self._state(call, None)
+        place = self._entry.schema, self._entry.name
+        with self._engine.transactions.settling(call, *place):
+            version = give_ids(call, self._engine, self, seen, adopts=adopts)
+            if version is not None:
+                self._engine.transactions.wrote(call, *place, version, instead_of=seen.version)
 
     def _adopts(self, found: Heading | DeltaSnapshot) -> bool:
         """Tell whether a table that has no ids gets them when they are needed."""
@@ -370,6 +373,20 @@ class DeltaTable(DynamicTable):
     def _is_read_directly(self, found: Heading | DeltaSnapshot) -> bool:
         allowed = found.metadata.configuration.get(direct.PROPERTY, str(self._engine.direct_reads))
         return allowed.lower() == "true"
+
+    def _scanned(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
+        """Return what a scan reads: with ids, if the statement it is for has just given them."""
+        found = self._state(call, time_point)
+        if time_point is None or time_point.unit is not TimeUnit.SNAPSHOT:
+            return found
+        version = self._engine.transactions.scanned_version(
+            call, self._entry.schema, self._entry.name, found.version
+        )
+        if version == found.version:
+            return found
+        newer = self._log.snapshot(version)
+        # Clients were told the columns when the scan was planned.
+        return newer if self._arrow_schema(newer).equals(self._arrow_schema(found)) else found
 
     def _columns_of(self, found: Heading | DeltaSnapshot) -> tuple[TableColumn, ...]:
         kept = self._columns

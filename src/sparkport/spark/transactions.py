@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sparkport.catalog.call import Call
@@ -11,6 +13,8 @@ from sparkport.catalog.transactions import TransactionManager, TransactionMode, 
 from sparkport.errors import TransactionNotActiveError, UnsupportedOperationError
 from sparkport.spark.warehouse import Listing, Warehouse
 
+_POLL_SECONDS = 0.1
+
 
 @dataclass(slots=True)
 class _View:
@@ -18,6 +22,9 @@ class _View:
 
     listing: Listing | None = None
     own: dict[tuple[str, str], int] = field(default_factory=dict)
+    settling: dict[tuple[str, str], threading.Event] = field(default_factory=dict)
+    moved: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    scanned: set[tuple[str, str, int]] = field(default_factory=set)
 
 
 class SparkTransactions(TransactionManager):
@@ -75,18 +82,71 @@ class SparkTransactions(TransactionManager):
         with self._lock:
             if view.listing is None:
                 view.listing = self._warehouse.listing(fresh=True)
+        self._wait_settled(call, view, schema, table)
+        with self._lock:
             own = view.own.get((schema, table))
         if own is not None:
             return own
         entry = view.listing.schemas.get(schema, {}).get(table)
         return entry.version if entry else None
 
-    def wrote(self, call: Call, schema: str, table: str, version: int) -> None:
-        """Let the call's transaction, if it is still there, see its own write from now on."""
+    @contextlib.contextmanager
+    def settling(self, call: Call, schema: str, table: str) -> Iterator[None]:
+        """Let the reads of the call's transaction wait: a version that is being made will be theirs.
+
+        DuckDB may scan a table while the server still prepares the statement that the scan is for.
+        """
+        entry = self._ledger.present(call.transaction_id)
+        if entry is None:
+            yield
+            return
+        settled = threading.Event()
+        with self._lock:
+            entry.detail.settling[schema, table] = settled
+        try:
+            yield
+        finally:
+            with self._lock:
+                if entry.detail.settling.get((schema, table)) is settled:
+                    del entry.detail.settling[schema, table]
+            settled.set()
+
+    def wrote(
+        self, call: Call, schema: str, table: str, version: int, *, instead_of: int | None = None
+    ) -> None:
+        """Let the call's transaction, if it is still there, see its own write from now on.
+
+        With `instead_of`, also in scans that were planned for that version and have not begun.
+        """
         entry = self._ledger.present(call.transaction_id)
         if entry is not None:
             with self._lock:
                 entry.detail.own[schema, table] = version
+                if instead_of is not None:
+                    entry.detail.moved[schema, table] = instead_of, version
+
+    def scanned_version(self, call: Call, schema: str, table: str, planned: int) -> int:
+        """Return the version that a scan reads which was planned for one.
+
+        The parts of a scan never mix versions: once one has been read, that is read on.
+        """
+        entry = self._ledger.present(call.transaction_id)
+        if entry is None:
+            return planned
+        view = entry.detail
+        self._wait_settled(call, view, schema, table)
+        with self._lock:
+            old, new = view.moved.get((schema, table), (planned, planned))
+            if old == planned and (schema, table, planned) not in view.scanned:
+                planned = new
+            view.scanned.add((schema, table, planned))
+            return planned
+
+    def _wait_settled(self, call: Call, view: _View, schema: str, table: str) -> None:
+        with self._lock:
+            settled = view.settling.get((schema, table))
+        while settled is not None and not settled.wait(_POLL_SECONDS):
+            call.check()
 
     def _end(self, call: Call, transaction_id: str, state: TransactionState) -> None:
         entry = self._ledger.find(call, transaction_id)

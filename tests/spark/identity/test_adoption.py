@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -10,6 +13,7 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import PreconditionError, UnsupportedOperationError
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
+from sparkport.spark.rowids import RowIds
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake, at_version
 
@@ -144,3 +148,36 @@ def test_inserts_that_began_before_an_adoption_are_kept(lake: Lake) -> None:
     assert ids[1] == found
     assert ids[2] >= 0
     assert {row["id"]: row["s"] for row in lake.spark_rows("meanwhile")} == {1: "c", 2: "b"}
+
+
+def test_scan_of_a_statement_waits_for_its_ids(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB may read the table before it knows that the statement is ready: others read on meanwhile."""
+    lake.run("early", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1), (2)")
+    table = lake.table("early")
+    call = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
+    ranges, under_way, go_on = RowIds.ranges, threading.Event(), threading.Event()
+
+    def slow(self: RowIds, count: int, size: int) -> list[int]:
+        under_way.set()
+        assert go_on.wait(60)
+        return ranges(self, count, size)
+
+    monkeypatch.setattr(RowIds, "ranges", slow)
+    with ThreadPoolExecutor(3) as threads:
+        planned = ScanOptions(time_point=table.snapshot(call, None).time_point)
+        begun = threads.submit(table.begin_delete, call, returning=False)
+        assert under_way.wait(60)
+        read = threads.submit(lake.read, "early", call=call)
+        late = threads.submit(lake.read, "early", planned, call)
+        others = ids_of(lake, "early")
+        waits = not read.done()
+        go_on.set()
+        ids = read.result(60)["rowid"].to_pylist()
+        assert late.result(60)["rowid"].to_pylist() == ids
+        statement = begun.result(60)
+    statement.write(pa.record_batch({"rowid": ids}))
+
+    assert waits
+    assert max(others.values()) < 0
+    assert min(ids) >= 0
+    assert statement.commit() == 2
