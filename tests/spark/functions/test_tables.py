@@ -55,6 +55,16 @@ def name(schema: SparkSchema, odd: DeltaTable) -> str:
     return f'{schema.name}."the ""odd"" one"'
 
 
+@pytest.fixture(scope="module")
+def small(schema: SparkSchema) -> DeltaTable:
+    """Return a table of two small files, one of which has lost a row."""
+    made = schema.create_table(Call(), "small", COLUMNS, CreateTableOptions())
+    inserted(made, 1, 2)
+    inserted(made, 3)
+    made.delete(Call(), pa.array([min(by_id(made))], pa.int64()))
+    return made
+
+
 def test_history_has_a_row_for_each_version(catalog: SparkCatalog, name: str) -> None:
     """Operation, parameters and metrics are Delta's; the newest version comes first."""
     found = rows(catalog, "history", name)
@@ -164,64 +174,57 @@ def test_a_table_is_found_by_its_name_alone(
             columns(catalog, function, bad)
 
 
-def test_optimize_joins_files_once_and_keeps_row_ids(catalog: SparkCatalog, schema: SparkSchema) -> None:
+def test_optimize_joins_files_once_and_keeps_row_ids(catalog: SparkCatalog, small: DeltaTable) -> None:
     """Describing it does nothing; the rows tell how it went, and rows keep their ids and their values."""
-    made = schema.create_table(Call(), "small", COLUMNS, CreateTableOptions())
-    for number in range(3):
-        inserted(made, number, number + 10)
-    made.delete(Call(), pa.array([min(by_id(made))], pa.int64()))
-    before = by_id(made)
-    name = f"{schema.name}.small"
-    columns(catalog, "optimize", name)
-    untouched = rows(catalog, "detail", name)[0]["version"]
-    told = rows(catalog, "optimize", name)
+    before = by_id(small)
+    columns(catalog, "optimize", str(small))
+    (untouched,) = rows(catalog, "detail", str(small))
+    told = rows(catalog, "optimize", str(small))
 
-    assert untouched == 4
+    assert (untouched["version"], untouched["num_files"]) == (3, 2)
     assert [told[0]["state"], told[1]["state"], told[-1]["state"]] == ["waiting", "running", "finished"]
-    assert (told[-1]["files_added"], told[-1]["files_removed"]) == (1, 3)
+    assert (told[-1]["files_added"], told[-1]["files_removed"]) == (1, 2)
     assert told[-1]["bytes_removed"] > 0
-    (detail,) = rows(catalog, "detail", name)
-    assert (detail["version"], detail["num_files"]) == (5, 1)
-    assert by_id(made) == before
+    (detail,) = rows(catalog, "detail", str(small))
+    assert (detail["version"], detail["num_files"]) == (4, 1)
+    assert by_id(small) == before
 
 
 def test_vacuum_keeps_to_the_retention_of_the_table(
-    catalog: SparkCatalog, schema: SparkSchema, spark: SparkSession
+    catalog: SparkCatalog, small: DeltaTable, spark: SparkSession
 ) -> None:
     """Files that older versions need are kept for a week, unless the table's own property says otherwise."""
-    made = schema.create_table(Call(), "kept", COLUMNS, CreateTableOptions())
-    inserted(made, 1)
-    inserted(made, 2)
-    name = f"{schema.name}.kept"
-    rows(catalog, "optimize", name)
-    old = {file["path"] for file in rows(catalog, "files", name, version=2)}
+    rows(catalog, "optimize", str(small))
+    old = {file["path"] for file in rows(catalog, "files", str(small), version=2)}
+    values = by_id(small)
 
     for hours in (0, 1):
-        with pytest.raises(PreconditionError, match="delta.deletedFileRetentionDuration"):
-            rows(catalog, "vacuum", name, hours)
+        with pytest.raises(PreconditionError, match=r"delta\.deletedFileRetentionDuration"):
+            rows(catalog, "vacuum", str(small), hours)
     with pytest.raises(InvalidRequestError, match="not of -1"):
-        columns(catalog, "vacuum", name, hours=-1)
-    assert rows(catalog, "vacuum", name)[-1]["files_removed"] == 0
+        columns(catalog, "vacuum", str(small), hours=-1)
+    assert rows(catalog, "vacuum", str(small))[-1]["files_removed"] == 0
     spark.sql(
-        f"ALTER TABLE delta.{quoted(made.root)} SET TBLPROPERTIES"
+        f"ALTER TABLE delta.{quoted(small.root)} SET TBLPROPERTIES"
         " ('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
     )
-    done = rows(catalog, "vacuum", name, hours=0)[-1]
-    assert (done["state"], done["files_removed"]) == ("finished", 2)
+    done = rows(catalog, "vacuum", str(small), hours=0)[-1]
+    assert done["state"] == "finished"
+    assert done["files_removed"] >= 2
     assert done["bytes_removed"] > 0
-    assert not any((Path(made.root) / path).exists() for path in old)
-    assert sorted(by_id(made).values()) == [1, 2]
+    assert not any((Path(small.root) / path).exists() for path in old)
+    assert by_id(small) == values
 
 
-def test_maintenance_ends_with_its_call(catalog: SparkCatalog, schema: SparkSchema) -> None:
+def test_maintenance_ends_with_its_call(catalog: SparkCatalog, small: DeltaTable) -> None:
     """A call that is over before its turn comes changes nothing."""
-    made = schema.create_table(Call(), "waited", COLUMNS, CreateTableOptions())
+    before = catalog.engine.log(small.root).newest_version()
     call = Call()
     function = next(one for one in catalog.functions if one.name == "optimize")
-    reader = function.execute(call, (f"{schema.name}.waited",), ScanOptions())
+    reader = function.execute(call, (str(small),), ScanOptions())
     assert reader.read_next_batch()["state"].to_pylist() == ["waiting"]
     call.cancel()
 
     with pytest.raises(CancelledError):
         reader.read_all()
-    assert catalog.engine.log(made.root).newest_version() == 0
+    assert catalog.engine.log(small.root).newest_version() == before

@@ -144,12 +144,14 @@ def check_parsed(plan: Any) -> int:  # noqa: ANN401  (JSON)
 
     Raises InvalidRequestError for what is no query, and PermissionDeniedError for parts that are refused.
     """
+    if not _is_query(plan[0]["class"]):
+        raise _no_query(plan[0]["class"])
     tables = 0
     for node in _nodes(plan):
         kind = node["class"]
         if kind in _FUNCTIONS:
             _check_function(node)
-        if kind in _UNRESOLVED or kind in _QUERY_NODES:
+        if _is_query(kind):
             tables += kind == f"{_ANALYSIS}UnresolvedRelation"
         elif not kind.startswith(_EXPRESSIONS) or kind in _REFUSED_EXPRESSIONS:
             raise _refused(kind)
@@ -207,8 +209,21 @@ def _identifier(node: Node) -> tuple[str, ...]:
     return str(found.get("database")).lower(), str(found.get("table")).lower()
 
 
+def _is_query(kind: str) -> bool:
+    return kind in _QUERY_NODES or kind in _UNRESOLVED
+
+
 def _refused(kind: str) -> Exception:
-    name = kind.rpartition(".")[2].rstrip("$")
-    if kind.startswith((_EXPRESSIONS, _ANALYSIS)) and not name.endswith(("Command", "Statement")):
-        return PermissionDeniedError(f"query does not allow this ({name})")
-    return InvalidRequestError(f"query takes one statement that only reads: SELECT, WITH, VALUES ({name})")
+    if kind.startswith((_EXPRESSIONS, _ANALYSIS)):
+        return PermissionDeniedError(f"query does not allow this ({_simple(kind)})")
+    return _no_query(kind)
+
+
+def _no_query(kind: str) -> Exception:
+    return InvalidRequestError(
+        f"query takes one statement that only reads: SELECT, WITH, VALUES ({_simple(kind)})"
+    )
+
+
+def _simple(kind: str) -> str:
+    return kind.rpartition(".")[2].rstrip("$")
