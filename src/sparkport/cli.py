@@ -22,6 +22,7 @@ from sparkport.catalog.tables import Catalog
 from sparkport.config import ConfigError, Engine, parse_conf, read_config_file
 from sparkport.errors import SparkportError
 from sparkport.memory import MemoryCatalog
+from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
 from sparkport.spark.settings import SparkSettings
 
@@ -149,6 +150,22 @@ def serve(
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="Spark: a setting of its own; may be repeated."),
     ] = None,
+    functions: Annotated[
+        bool,
+        typer.Option(
+            "--functions/--no-functions",
+            envvar="SPARKPORT_FUNCTIONS",
+            help="Spark: functions of tables (history, files, optimize ...) in schema sparkport.",
+        ),
+    ] = True,
+    allow_query: Annotated[
+        bool,
+        typer.Option(
+            "--allow-query",
+            envvar="SPARKPORT_ALLOW_QUERY",
+            help="Spark: also the function query(sql), which runs Spark SQL that only reads the warehouse.",
+        ),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -202,6 +219,7 @@ def serve(
                 adopts=adopt,
                 transaction_idle=transaction_idle,
                 sample=sample,
+                switches=Switches(functions, allow_query),
             )
             catalogs = lakehouse.catalogs(catalog)
         else:

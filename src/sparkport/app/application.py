@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sparkport.app import functions, tables
 from sparkport.app.declarations import Columns, arrow_schema
+from sparkport.app.offloading import OffloadedScalar
 from sparkport.app.overlay import overlay
 from sparkport.catalog.actions import Action
 from sparkport.catalog.call import Call
@@ -71,6 +72,7 @@ class App:
     def __init__(self, *, schema: str = "app") -> None:
         self._default_schema = schema
         self._schemas: dict[str, _Parts] = {}
+        self._offloaded: list[OffloadedScalar] = []
         self.actions: dict[str, Action] = {}
         self.catalogs = Catalogs()
         """The databases of the server that serves this app, to add, drop and list."""
@@ -99,6 +101,34 @@ class App:
                 function, name=name, parameters=parameters, returns=returns, stability=stability
             )
             self._parts(schema).scalars.append(made)
+            return function
+
+        return declare
+
+    def spark_function(
+        self,
+        *,
+        schema: str = "",
+        name: str = "",
+        parameters: Mapping[str, Any] | pa.Schema | None = None,
+        returns: Any = None,  # noqa: ANN401
+        stability: Stability | str = Stability.CONSISTENT,
+        least_rows: int = 100_000,
+    ) -> Decorator:
+        """Declare a function as with `scalar_function` that Spark can run too, with the same results.
+
+        Batches of `least_rows` and more go to Spark's workers, and `query` knows the function by its
+        name. The workers get the code of its module; what that imports they must find themselves.
+        Over another engine it always runs in this process.
+        """
+
+        def declare(function: F) -> F:
+            here = functions.scalar(
+                function, name=name, parameters=parameters, returns=returns, stability=stability
+            )
+            made = OffloadedScalar(here, least_rows)
+            self._parts(schema).scalars.append(made)
+            self._offloaded.append(made)
             return function
 
         return declare
@@ -200,8 +230,11 @@ class App:
     def over(self, engine: Catalog) -> Catalog:
         """Return an engine's catalog with the schemas of this app in it.
 
-        Raises AlreadyExistsError if one of their names is taken.
+        Raises AlreadyExistsError if one of their names is taken, and ValueError for a function of
+        Spark's that cannot be sent there.
         """
+        for function in self._offloaded:
+            function.hand_over(engine)
         return overlay(engine, self.build())
 
     def mount(self, name: str, engines: Mapping[str, Catalog] | None = None) -> None:

@@ -13,6 +13,7 @@ from sparkport.app import declarations
 from sparkport.app.batches import batches_of
 from sparkport.app.declarations import Columns, Declaration
 from sparkport.catalog.call import Call
+from sparkport.catalog.columns import as_column
 from sparkport.catalog.functions import FunctionSignature, Stability
 from sparkport.catalog.parameters import TABLE
 from sparkport.catalog.scan import ScanOptions
@@ -45,13 +46,8 @@ class PythonScalar(PythonFunction):
 
     def execute(self, call: Call, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Call the function once for the whole batch."""
-        result = self.function(*batch.columns, **dict.fromkeys(self.declaration.injected, call))
-        if isinstance(result, pa.ChunkedArray):
-            result = result.combine_chunks()
-        if not isinstance(result, pa.Array):
-            if isinstance(result, pa.Scalar) or not hasattr(result, "__len__"):
-                raise TypeError(f"a {type(result).__name__} is not a column: return a pyarrow.Array")
-            result = pa.array(result, self.signature.return_type)
+        given = dict.fromkeys(self.declaration.injected, call)
+        result = as_column(self.function(*batch.columns, **given), self.signature.return_type)
         if result.type == self.signature.return_type:
             return pa.RecordBatch.from_arrays([result], schema=self.result)
         return pa.RecordBatch.from_arrays([result], names=self.result.names)

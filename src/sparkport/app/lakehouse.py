@@ -19,6 +19,7 @@ from sparkport.errors import SparkportError
 from sparkport.spark.arrow_lane import sweep_spools
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
+from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
 from sparkport.spark.leftovers import sweep_all
 from sparkport.spark.session import SparkHost
@@ -29,6 +30,7 @@ from sparkport.spark.training import train_in_background
 
 _log = structlog.get_logger("sparkport.app")
 
+_ALL_BUT_QUERY = Switches()
 _WARM_SECONDS = 300.0
 _SETTLED_SECONDS = 120.0
 
@@ -48,6 +50,7 @@ class Lakehouse:
         adopts: bool = True,
         transaction_idle: float = 3600.0,
         sample: bool = False,
+        switches: Switches = _ALL_BUT_QUERY,
     ) -> None:
         if "://" not in settings.warehouse:
             Path(settings.warehouse).mkdir(parents=True, exist_ok=True)
@@ -60,7 +63,7 @@ class Lakehouse:
             adopts=adopts,
             transaction_idle_seconds=transaction_idle,
         )
-        self.catalog = SparkCatalog(self._engine)
+        self.catalog = SparkCatalog(self._engine, switches)
         self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}
         self._sample = sample
         self._stopping = threading.Event()

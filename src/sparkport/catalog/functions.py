@@ -141,3 +141,14 @@ class TableInOutFunction(_Function, Protocol):
         the client goes away, asking raises CancelledError and a generator is closed.
         """
         raise NotImplementedError
+
+
+@runtime_checkable
+class UnlistedFunction(_Function, Protocol):
+    """A function that clients are not told of, and that answers a call with the reason."""
+
+    @property
+    @abstractmethod
+    def unlisted_because(self) -> str:
+        """Why it is not listed."""
+        raise NotImplementedError

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import structlog
 
+from sparkport.catalog.functions import UnlistedFunction
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.tables import Schema
 from sparkport.flight.functions import AnyFunction, functions_of
@@ -26,6 +27,8 @@ def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[b
         of_tables: set[str] = set()
         for function in functions_of(request.call, schema, kind):
             request.call.check()
+            if isinstance(function, UnlistedFunction):
+                continue
             name = function.name.lower()
             path = TablePath(catalog, schema.name, function.name)
             if name in of_tables or (function.signature.takes_table and name in seen):

@@ -23,6 +23,7 @@ from sparkport.catalog.ddl import (
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.offloading import Offloadable, Offloaded
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import CatalogVersion, Schema, Table
 from sparkport.catalog.transactions import TransactionManager
@@ -49,6 +50,14 @@ from sparkport.spark.creation import (
 )
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
+from sparkport.spark.functions.catalog_functions import (
+    COMMENT,
+    NO_FUNCTIONS,
+    SCHEMA,
+    Switches,
+    catalog_functions,
+)
+from sparkport.spark.functions.scalars import SparkScalars
 from sparkport.spark.gates import Gate
 from sparkport.spark.staging import new_folder
 from sparkport.spark.table import DeltaTable
@@ -58,11 +67,14 @@ from sparkport.spark.warehouse import DEFAULT_SCHEMA, TableEntry
 class SparkCatalog(DynamicCatalog):
     """All Delta tables of a warehouse folder, whoever made them.
 
-    Listing reads the tables' logs and needs no Spark: it works while that starts.
+    Listing reads the tables' logs and needs no Spark: it works while that starts. With
+    functions switched on there is always a schema `sparkport`, which has them.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, switches: Switches = NO_FUNCTIONS) -> None:
         self.engine = engine
+        self._scalars = SparkScalars(engine)
+        self.functions = catalog_functions(engine, self, switches, self._scalars.register)
         self.ddl = Gate()  # whoever makes, moves or removes folders is alone
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
@@ -75,14 +87,18 @@ class SparkCatalog(DynamicCatalog):
     def schemas(self, call: Call) -> Sequence[Schema]:
         """Return all schemas."""
         call.check()
-        return [SparkSchema(name, self) for name in self.engine.warehouse.listing().schemas]
+        return [SparkSchema(name, self) for name in self._schema_names()]
 
     def schema(self, call: Call, name: str) -> Schema | None:
         """Return the schema of that name, in any letter case, or None."""
         call.check()
-        known = self.engine.warehouse.listing().schemas
+        known = self._schema_names()
         found = name if name in known else _same(name, known)
         return None if found is None else SparkSchema(found, self)
+
+    def offload(self, function: Offloadable) -> Offloaded:
+        """Let Spark run a function of the user's, and know it by name."""
+        return self._scalars.add(function)
 
     def catalog_version(self, call: Call) -> CatalogVersion:
         """Return a number that rises with every commit to any table, whoever makes it."""
@@ -115,7 +131,9 @@ class SparkCatalog(DynamicCatalog):
                 raise NotFoundError("schema", name, self.engine.warehouse.listing().schemas)
             if schema.name == DEFAULT_SCHEMA:
                 raise UnsupportedOperationError("schema", DEFAULT_SCHEMA, "DROP")
-            entries = self.engine.warehouse.listing().schemas[schema.name]
+            entries = self.engine.warehouse.listing().schemas.get(schema.name)
+            if entries is None:  # there are the functions alone
+                raise UnsupportedOperationError("schema", schema.name, "DROP")
             if entries and not options.cascade:
                 raise SchemaNotEmptyError(schema.name, len(entries))
             for entry in entries.values():
@@ -184,6 +202,12 @@ class SparkCatalog(DynamicCatalog):
                 clear_unborn(Path(table.root), self.engine.trash)
             raise
 
+    def _schema_names(self) -> list[str]:
+        names = list(self.engine.warehouse.listing().schemas)
+        if self.functions and _same(SCHEMA, names) is None:
+            names.append(SCHEMA)
+        return names
+
     def local_folder(self, location: str) -> Path:
         """Return a folder that can be made and removed by this process."""
         if "://" in location:
@@ -208,7 +232,7 @@ class SparkSchema(UndoingSchema):
     @property
     def comment(self) -> str:
         """The schema's documentation."""
-        return str(self._details().get("comment", ""))
+        return str(self._details().get("comment", COMMENT if self._has_functions else ""))
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -234,9 +258,9 @@ class SparkSchema(UndoingSchema):
         return ()
 
     def table_functions(self, call: Call) -> Sequence[TableFunction]:
-        """Return no functions."""
+        """Return the catalog's functions in the schema that is for them."""
         call.check()
-        return ()
+        return self._catalog.functions if self._has_functions else ()
 
     def create_table(
         self, call: Call, name: str, arrow_schema: pa.Schema, options: CreateTableOptions
@@ -297,6 +321,10 @@ class SparkSchema(UndoingSchema):
                 remove_folder(Path(table.root), self._catalog.engine.trash)
             self._catalog.forget(table.root)
         return True
+
+    @property
+    def _has_functions(self) -> bool:
+        return bool(self._catalog.functions) and self._name.lower() == SCHEMA
 
     def _entries(self) -> Mapping[str, TableEntry]:
         return self._catalog.engine.warehouse.listing().schemas.get(self._name, {})

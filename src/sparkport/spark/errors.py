@@ -138,6 +138,26 @@ def _damaged(table: str) -> PreconditionError:
     return PreconditionError(f"a data file{named} cannot be read: it is damaged, or not what the log says")
 
 
+def _without_feed(table: str) -> PreconditionError:
+    return PreconditionError(
+        f"table '{table}' has not recorded its changes in all of this range; from now on it does after"
+        " ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') in Spark"
+    )
+
+
+def _too_young(table: str) -> PreconditionError:
+    return PreconditionError(
+        f"files of table '{table}' are kept for a week at least, for those who read older versions;"
+        " the table property delta.deletedFileRetentionDuration sets another time"
+    )
+
+
+_UNREADY: Mapping[str, Callable[[str], SparkportError]] = {
+    "DELTA_MISSING_CHANGE_DATA": _without_feed,
+    "DELTA_CHANGE_TABLE_FEED_DISABLED": _without_feed,
+    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": _too_young,
+}
+
 # Words in the text of an error or of its causes: the first that matches decides.
 _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CONFLICT, lambda table: ConflictError(table, "another writer changed it at the same time")),
@@ -162,6 +182,8 @@ _LOST = (
 
 # A table that was named by its folder.
 _PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
+# What `sparkport.spark.functions.scalar_tasks` raises in workers.
+_USER = re.compile(r"UserFunctionError: (\w+): (.*)")
 
 _MISSING = {
     "42P01": ("table", ("relationName", "tableName")),
@@ -191,7 +213,7 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return UnavailableError("Spark does not answer now; try again")
     decision = _decision(error)
-    if decision is Decision.FAULT:
+    if decision is Decision.FAULT or user_failure(error) is not None:
         return None
     text = _text(error)
     ours = _by_condition(error, table) or next(
@@ -218,6 +240,12 @@ def writing() -> Iterator[None]:
         if error.errno in _READ_ONLY_CODES:
             raise _read_only() from error
         raise
+
+
+def user_failure(error: BaseException) -> Exception | None:
+    """Return what a user's function raised in a task of Spark's, by the name of its class, or None."""
+    found = _USER.search(_text(error)) if isinstance(error, PySparkException) else None
+    return None if found is None else type(found[1], (Exception,), {})(found[2])
 
 
 def is_session_lost(error: BaseException) -> bool:
@@ -250,6 +278,8 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
         return None
     condition, state = error.getCondition() or "", error.getSqlState() or ""
     parameters = error.getMessageParameters() or {}
+    if condition in _UNREADY:
+        return _UNREADY[condition](table)
     for known, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
         kind, names = known.get(condition) or known.get(state) or ("", ())
         if kind:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 import structlog
@@ -24,6 +26,14 @@ _CHECK_SECONDS = 0.1
 
 T = TypeVar("T")
 Work = Callable[[SparkSession], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many of the tasks that Spark knows of so far are done."""
+
+    done: int
+    total: int
 
 
 class Jobs:
@@ -74,6 +84,33 @@ class Jobs:
         """Return the result of one piece of work."""
         return next(self.in_order(call, table, [work], ahead=1))
 
+    def followed(
+        self, call: Call, table: str, work: Work[T], *, seconds: float
+    ) -> Generator[Progress | None, None, T]:
+        """Yield how far one piece of work is, every so many seconds, and return its result.
+
+        Over Spark Connect there is no telling, which is None.
+        """
+        group = _new_group()
+
+        def run(_: Work[T]) -> T:
+            with self.host.use(call, table) as session, self._marked(session, group, table):
+                return work(session)
+
+        future = self._submit(run, work)
+
+        def cancel() -> None:
+            if not future.done():
+                self._cancel(group, (future,))
+
+        call.on_cancel(cancel)
+        try:
+            while not _is_done(call, future, seconds):
+                yield self._progress(group)
+            return future.result()
+        finally:
+            cancel()
+
     def submit(self, work: Callable[[], None]) -> None:
         """Run something on one of the threads; it must deal with its own errors."""
         self._threads.submit(work)
@@ -109,6 +146,18 @@ class Jobs:
         finally:
             session.removeTag(group)
 
+    def _progress(self, group: str) -> Progress | None:
+        if self.host.is_connect:
+            return None
+        with self.host.use(Call()) as session:
+            tracker = session.sparkContext.statusTracker()
+            jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+            stages = {stage for job in jobs for stage in job.stageIds}
+            known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
+        return Progress(
+            sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        )
+
     def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> Future[T]:
         try:
             return self._threads.submit(run, work)
@@ -143,3 +192,14 @@ def _result(call: Call, future: Future[T]) -> T:
         call.check()
     call.check()
     return future.result()
+
+
+def _is_done(call: Call, future: Future[T], seconds: float) -> bool:
+    """Wait so many seconds at most, in which the call may end."""
+    deadline = time.monotonic() + seconds
+    while not wait([future], timeout=_CHECK_SECONDS).done:
+        call.check()
+        if time.monotonic() >= deadline:
+            return False
+    call.check()
+    return True

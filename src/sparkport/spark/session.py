@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.archive import archive_options
-from sparkport.spark.errors import is_session_lost, translated
+from sparkport.spark.errors import is_session_lost, translated, user_failure
 from sparkport.spark.jars import Progress, delta_jars
 from sparkport.spark.java import find_java
 from sparkport.spark.jvm import Jvm, forget_session, has_session, new_session, silence_pyspark
@@ -115,7 +115,10 @@ class SparkHost:
             call.check()
             ours = translated(error, table)
             if ours is None:
-                raise
+                failure = user_failure(error)
+                if failure is None:
+                    raise
+                raise failure from error
             raise ours from error
 
     def stop(self, patience: float = _STOP_SECONDS) -> None:

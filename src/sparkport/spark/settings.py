@@ -35,6 +35,8 @@ _SESSION_CONF = {
     # Replaying a log in 50 tasks, as is Delta's default, is most of the latency of a small table.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
+    # Else VACUUM takes the hours it is told for nothing, without a word.
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
 
 _START_CONF = {

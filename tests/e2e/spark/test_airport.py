@@ -216,7 +216,8 @@ def test_tables_of_others_are_changed(duckdb: Attached, server: LakeServer) -> N
     local_table(root, ORDERS.slice(400))
     counted, _, updated, left, early = duckdb.ask(
         "SELECT count(*), count(DISTINCT rowid), max(rowid) < 0 FROM db.foreign.stock",
-        "CREATE TEMP TABLE signs AS SELECT 300 + range AS id, range BETWEEN 99 AND 102 AS is_less FROM range(10000)",
+        "CREATE TEMP TABLE signs AS"
+        " SELECT 300 + range AS id, range BETWEEN 99 AND 102 AS is_less FROM range(10000)",
         "UPDATE db.foreign.stock SET price = -price FROM signs s WHERE stock.id = s.id AND s.is_less",
         "SELECT count(*), count(DISTINCT rowid), min(rowid) >= 0, sum(price) FROM db.foreign.stock",
         "SELECT count(*), sum(price) FROM db.foreign.stock AT (VERSION => 1)",

@@ -1,0 +1,1 @@
+"""The functions that a Spark catalog brings along, and those of the user that Spark runs."""

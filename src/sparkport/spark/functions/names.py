@@ -1,0 +1,55 @@
+"""The name of a table as the argument of a function."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import find_schema, find_table
+from sparkport.catalog.tables import Catalog
+from sparkport.errors import InvalidRequestError, UnsupportedOperationError
+from sparkport.spark.table import DeltaTable
+from sparkport.spark.warehouse import DEFAULT_SCHEMA
+
+_PART = re.compile(r"""\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^\s."`](?:[^."`]*[^\s."`])?))\s*(\.|$)""")
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Return the parts of a name such as `sales."the orders"`. Raises InvalidRequestError."""
+    parts: list[str] = []
+    position, is_open = 0, True
+    while is_open:
+        found = _PART.match(text, position)
+        if found is None:
+            raise InvalidRequestError(f"{text!r} is not the name of a table: write schema.table")
+        double, back, bare, dot = found.groups()
+        parts.append(double.replace('""', '"') if double else back.replace("``", "`") if back else str(bare))
+        position, is_open = found.end(), dot == "."
+    return tuple(parts)
+
+
+def schema_and_table(text: str) -> tuple[str, str]:
+    """Return the schema and the table of a name; without a schema it is in the default one."""
+    match split_name(text):
+        case (table,):
+            return DEFAULT_SCHEMA, table
+        case (schema, table):
+            return schema, table
+        case _:
+            raise InvalidRequestError(f"{text!r} has too many parts for a table: write schema.table")
+
+
+def delta_table(call: Call, catalog: Catalog, name: Any) -> DeltaTable:  # noqa: ANN401  (what a client sent)
+    """Return the table of a catalog that an argument names.
+
+    Raises NotFoundError with a hint: a name is looked up in the catalog, so that no folder
+    outside the warehouse can be meant.
+    """
+    if not isinstance(name, str):
+        raise InvalidRequestError("the name of the table is NULL")
+    schema, table = schema_and_table(name)
+    found = find_table(call, find_schema(call, catalog, schema), table)
+    if not isinstance(found, DeltaTable):
+        raise UnsupportedOperationError("table", f"{schema}.{table}", "functions of Delta tables")
+    return found

@@ -1,0 +1,160 @@
+"""A Spark session for the queries of clients, apart from the one that serves tables."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
+from sparkport.spark.functions import query_rules
+from sparkport.spark.names import literal, quoted
+
+# Names in Spark's own catalog have nothing else in them.
+_PLAIN = re.compile(r"\w+", re.ASCII)
+_IMPLEMENTATION = "spark.sql.catalogImplementation"
+_IN_MEMORY = "in-memory"
+_CONF = {
+    # Else `${env:HOME}` and `${spark:...}` in a text are replaced by what the server knows.
+    "spark.sql.variable.substitute": "false",
+    # Else parquet.`/etc/...` is a table.
+    "spark.sql.runSQLOnFiles": "false",
+    # Else a catalog of the user's gets to know the tables of queries.
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+Table = tuple[str, str]
+Find = Callable[[tuple[str, ...]], tuple[Table, str]]
+"""Finds schema, table and folder for a name in a query, or raises."""
+
+
+class QuerySessions:
+    """Gives the session for queries that belongs to a Spark.
+
+    Its catalog is of its own and in memory: it has just those tables of the warehouse that were
+    asked for, by name and folder, and no views, functions or variables of others.
+    """
+
+    def __init__(self, register: Callable[[SparkSession], Collection[str]]) -> None:
+        self._register = register
+        self._lock = threading.Lock()
+        self._current: tuple[SparkSession, QuerySession] | None = None
+
+    def beside(self, session: SparkSession) -> QuerySession:
+        """Return the session for queries; another one when Spark has been started again."""
+        with self._lock:
+            if self._current is None or self._current[0] is not session:
+                made = _new_session(session)
+                self._current = session, QuerySession(made, self._register(made))
+            return self._current[1]
+
+
+@dataclass(slots=True)
+class QuerySession:
+    """Runs queries that were checked."""
+
+    session: SparkSession
+    functions: Collection[str]
+    _roots: dict[Table, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def frame(self, sql: str, find: Find) -> DataFrame:
+        """Return a query, analysed and not run. Raises for everything that is not allowed."""
+        with self._active():
+            tables = [find(name) for name in dict.fromkeys(self._tables(sql))]
+            # Two queries may mean different tables that differ in letter case, which Spark takes for one.
+            with self._lock:
+                for table, root in tables:
+                    self._make_known(table, root)
+                frame = self.session.sql(sql)
+            analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
+        known = {(schema.lower(), name.lower()) for (schema, name), _ in tables}
+        query_rules.check_analysed(json.loads(analysed), known, self.functions)
+        return frame
+
+    def _tables(self, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query that may be analysed.
+
+        What WITH and WINDOW name is put in its place. None of this looks anything up or computes anything.
+        """
+        jvm = self.session._jvm  # noqa: SLF001
+        state = self.session._jsparkSession.sessionState()  # noqa: SLF001
+        plan = state.sqlParser().parsePlan(sql)
+        plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
+        plan = state.analyzer().WindowsSubstitution().apply(plan)
+        count = query_rules.check_parsed(json.loads(plan.toJSON()))
+        names = [_name(relation) for relation in _relations(plan)]
+        if len(names) != count:
+            raise PermissionDeniedError("query does not allow this way to name a table")
+        return names
+
+    def _make_known(self, table: Table, root: str) -> None:
+        key = table[0].lower(), table[1].lower()
+        if self._roots.get(key) == root:
+            return
+        name = quoted(*key)
+        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(key[0])}")
+        if self._roots.pop(key, None):
+            self.session.sql(f"DROP TABLE IF EXISTS {name}")  # its name alone: the files are not Spark's
+        self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(root)}")
+        self._roots[key] = root
+
+    @contextlib.contextmanager
+    def _active(self) -> Iterator[None]:
+        """Let the parser on this thread go by the settings of this session."""
+        jvm = self.session._jvm  # noqa: SLF001
+        sessions = jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+        sessions.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
+        try:
+            yield
+        finally:
+            sessions.clearActiveSession()
+
+
+def check_plain(name: str) -> None:
+    """Raise InvalidRequestError for a name that Spark's own catalog does not take."""
+    if not _PLAIN.fullmatch(name):
+        raise InvalidRequestError(
+            f"query cannot name {name!r}: only letters, digits and _ are possible in the names of its tables"
+        )
+
+
+def _new_session(session: SparkSession) -> SparkSession:
+    context = session.sparkContext
+    if context.getConf().get(_IMPLEMENTATION, _IN_MEMORY) != _IN_MEMORY:
+        raise UnsupportedOperationError("catalog", "spark_catalog", "query: it is not in memory")
+    jvm = context._jvm  # noqa: SLF001
+    assert jvm is not None
+    options = jvm.java.util.HashMap()
+    for key, value in _CONF.items():
+        options.put(key, value)
+    # With a state of its own: a child of the other session would share its catalog.
+    java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # noqa: SLF001
+    return SparkSession(context, java)
+
+
+def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (Java objects)
+    """Yield what names tables in a plan and its subqueries."""
+    for part in (plan, *_listed(plan.subqueriesAll())):
+        for leaf in _listed(part.collectLeaves()):
+            kind = leaf.nodeName()
+            if kind == "RelationTimeTravel":
+                yield from _relations(leaf.relation())
+            elif kind == "UnresolvedRelation":
+                yield leaf
+
+
+def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
+    if relation.isStreaming() or not relation.options().isEmpty():
+        raise PermissionDeniedError("query does not allow streams, nor options of tables")
+    return tuple(map(str, _listed(relation.multipartIdentifier())))
+
+
+def _listed(sequence: Any) -> list[Any]:  # noqa: ANN401  (a Scala sequence)
+    return [sequence.apply(number) for number in range(sequence.size())]
