@@ -6,6 +6,7 @@ import functools
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -126,6 +127,7 @@ class ArrowLane:
             functools.partial(_pieces, unit, root, columns, missing, places)
             for unit in units(files, self.sizes, share=share, small=self._ahead - 1)
         ]
+        plan = replace(plan, threads=len(work) == 1)
         if self._is_local:
             return self._spooled(call, table, plan, work)
         return self._collected(call, table, plan, work)

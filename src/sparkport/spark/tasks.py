@@ -39,7 +39,8 @@ class ReadPlan:
     """What all units of one scan have in common.
 
     The filter speaks of the columns by their physical names; rows for which it is not true are left out.
-    `id_name` is the physical name of the row id, for which rows that have none get their number.
+    `id_name` is the physical name of the row id, for which rows that have none get their number. With
+    `threads` a task decodes columns side by side: it is alone.
     """
 
     columns: tuple[ColumnRead, ...]
@@ -48,6 +49,7 @@ class ReadPlan:
     filter_columns: tuple[ColumnRead, ...] = ()
     batch_rows: int = 65_536
     id_name: str = ""
+    threads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
         )
         for group in sorted(groups):
             offset = sum(metadata.row_group(i).num_rows for i in range(group))
-            for raw in _raw_batches(parquet, group, names, plan.batch_rows):
+            for raw in _raw_batches(parquet, group, names, plan):
                 stop = offset + raw.num_rows
                 rows = rebased(raw, legacy, metadata) if legacy else raw
                 rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
@@ -190,14 +192,16 @@ def _child_index(fields: list[pa.Field], wanted: pa.Field, *, by_id: bool) -> in
 
 
 def _raw_batches(
-    parquet: pq.ParquetFile, group: int, names: list[str], batch_rows: int
+    parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
 ) -> Iterator[pa.RecordBatch]:
     if names:
-        yield from parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False)
+        yield from parquet.iter_batches(
+            plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
+        )
         return
     left = parquet.metadata.row_group(group).num_rows
     while left > 0:
-        rows = min(left, batch_rows)
+        rows = min(left, plan.batch_rows)
         yield pa.record_batch([pa.nulls(rows)], ["none"])
         left -= rows
 
