@@ -44,8 +44,9 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front and the scans against their rivals
+benchmark: setup ## Measure the front, functions and scans against their rivals
 	@$(BIN)/python benchmarks/front.py
+	@$(BIN)/python benchmarks/functions.py
 	@$(BIN)/python benchmarks/scan.py
 
 lock: ## Resolve the dependencies again (needs uv)

@@ -54,10 +54,9 @@ def squares(count: int, start: int = 0, *, step: int = 1) -> Iterator[tuple[int,
 
 
 @app.table_function(columns=lambda names: dict.fromkeys(names, float))
-def matrix(names: list[str], rows: int, options: ScanOptions) -> Iterator[dict[str, list[float]]]:
+def matrix(names: list[str], rows: int, options: ScanOptions) -> dict[str, list[float]]:
     """Make columns of the given names, and compute only those that are asked for."""
-    for row in range(rows):
-        yield {name: [float(row)] for name in options.columns or names}
+    return {name: [float(row) for row in range(rows)] for name in options.columns or names}
 
 
 @app.table_in_out()

@@ -42,7 +42,8 @@ _EXAMPLES = """
     sparkport serve --engine memory --sample     # a small shop in memory
     sparkport serve --port 0 --no-auth           # any free port, no token
     sparkport serve s3a://b/w --master spark://h:7077 --conf spark.executor.memory=8g
-    sparkport serve --app mymodule:app           # your own Python functions, tables and actions
+    sparkport serve --app mymodule:catalog       # your own Python tables
+    sparkport serve --app mymodule:app           # functions, tables and actions beside the engine's tables
 """
 
 

@@ -206,7 +206,7 @@ class UnavailableError(SparkportError):
 class UserCodeError(SparkportError):
     """Code that a user wrote for the server failed; the cause goes to the log."""
 
-    def __init__(self, kind: str, name: str, cause: Exception, trace_id: str) -> None:
+    def __init__(self, kind: str, name: str, cause: BaseException, trace_id: str) -> None:
         text = _without_paths(str(cause).strip().partition("\n")[0])[:_LONGEST_CAUSE]
         shown = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
         super().__init__(f"{kind} '{name}' failed: {shown} (trace id {trace_id})")

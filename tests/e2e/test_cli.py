@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 APP = """
 import pyarrow as pa
-from sparkport import CatalogBuilder
+from sparkport import App, CatalogBuilder
 from sparkport.memory import MemoryCatalog
 
 builder = CatalogBuilder().schema("demo").table("numbers", pa.table({"n": [1, 2, 3]}))
@@ -42,6 +42,13 @@ def made():
 
 class Holder:
     inner = catalog
+
+
+app = App(schema="utils")
+app.add_table(pa.table({"n": [1]}), name="own")
+app.action("ping")(lambda body: b"pong " + body)
+clash = App(schema="SALES")
+clash.add_table(pa.table({"n": [1]}), name="own")
 """
 
 
@@ -239,6 +246,32 @@ def test_app_may_be_named_in_the_file(tmp_path: Path) -> None:
         assert databases(process, None) == ["mine"]
 
 
+def test_app_is_served_beside_the_engines_tables(tmp_path: Path) -> None:
+    """The schemas of an App are in the same database as the engine's, and its actions are answered."""
+    (tmp_path / "shop.py").write_text(APP)
+    with (
+        Process(
+            "serve", "--port", "0", "--no-auth", "--sample", "--app", "shop:app", cwd=tmp_path
+        ) as process,
+        Flight(process.location, None) as client,
+    ):
+        infos = [msgspec.msgpack.decode(info.app_metadata) for info in client.list_flights()]
+
+        assert client.action("ping", b"!") == [b"pong !"]
+        assert [(one["catalog"], one["schema"], one["name"]) for one in infos] == [
+            ("lakehouse", "sales", "customers"),
+            ("lakehouse", "sales", "orders"),
+            ("lakehouse", "utils", "own"),
+        ]
+
+
+def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
+    """A name that is taken is told at the start, not found out later."""
+    code, _, errors = run("serve", "--port", "0", "--no-auth", "--sample", "--app", "shop:clash")
+
+    assert (code, errors) == (2, "sparkport: schema 'SALES' already exists\n")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -248,7 +281,7 @@ def test_app_may_be_named_in_the_file(tmp_path: Path) -> None:
         ("shop:absent", "sparkport: --app: module 'shop' has no 'absent'"),
         (
             "shop:nothing",
-            "sparkport: --app: shop:nothing is neither a catalog nor a mapping of names to catalogs",
+            "sparkport: --app: shop:nothing is neither an App, a catalog nor a mapping of names to catalogs",
         ),
         ("shop:numbered", "sparkport: --app: shop:numbered has a catalog under 1, which is not a name"),
         ("shop:alike", "sparkport: catalog 'ONE' already exists"),

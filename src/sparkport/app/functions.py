@@ -42,12 +42,15 @@ class PythonFunction:
 class PythonScalar(PythonFunction):
     """A function from Arrow arrays to an Arrow array."""
 
+    result: pa.Schema
+
     def execute(self, call: Call, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Call the function once for the whole batch."""
-        injected = self.declaration.injected
-        given = dict.fromkeys(injected, call)
+        given = dict.fromkeys(self.declaration.injected, call)
         result = as_column(self.function(*batch.columns, **given), self.signature.return_type)
-        return pa.RecordBatch.from_arrays([result], names=["result"])
+        if result.type == self.signature.return_type:
+            return pa.RecordBatch.from_arrays([result], schema=self.result)
+        return pa.RecordBatch.from_arrays([result], names=self.result.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,9 @@ def scalar(
     result = declared.result if returns is None else returns
     if result is inspect.Signature.empty:
         raise TypeError(f"the result of {declared.name!r} needs a type")
-    signature = FunctionSignature(
-        declared.parameters, declarations.value_type(result), declared.variadic, Stability(stability)
-    )
-    return PythonScalar(function, declared, signature)
+    return_type = declarations.value_type(result)
+    signature = FunctionSignature(declared.parameters, return_type, declared.variadic, Stability(stability))
+    return PythonScalar(function, declared, signature, pa.schema([("result", return_type)]))
 
 
 def table_function(function: Callable[..., Any], columns: Columns, *, name: str = "") -> PythonTableFunction:

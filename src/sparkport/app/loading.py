@@ -52,4 +52,4 @@ def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:
         return dict(found)
     if isinstance(found, Catalog):
         return {name: found}
-    raise ConfigError(f"--app: {spec} is neither an App nor a catalog nor a mapping of names to catalogs")
+    raise ConfigError(f"--app: {spec} is neither an App, a catalog nor a mapping of names to catalogs")

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from types import TracebackType
 
 from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError, UserCodeError
 
 
-@contextlib.contextmanager
-def guarded(call: Call, kind: str, name: str) -> Iterator[None]:
-    """Let the errors of sparkport pass and turn all others into UserCodeError."""
-    try:
-        yield
-    except SparkportError:
-        raise
-    except Exception as error:
-        raise UserCodeError(kind, name, error, call.trace_id) from error
+class Guard:
+    """Lets the errors of sparkport pass and turns all others into UserCodeError.
+
+    It may be entered again and again: scalar functions pass it with every batch.
+    """
+
+    __slots__ = ("_call", "_kind", "_name")
+
+    def __init__(self, call: Call, kind: str, name: str) -> None:
+        self._call = call
+        self._kind = kind
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # sys.exit() in a handler would end its thread and leave the client waiting.
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, SparkportError):
+            raise UserCodeError(self._kind, self._name, error, self._call.trace_id) from error

@@ -13,7 +13,8 @@ from sparkport.protocol import msgpack
 
 _log = structlog.get_logger("sparkport")
 
-# The first class that fits wins, so the special stand before the general.
+# The first class that fits wins, so the special stand before the general. What is not here, as
+# UserCodeError, is INTERNAL.
 STATUS: dict[type[errors.SparkportError], grpc.StatusCode] = {
     errors.InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
     errors.NotFoundError: grpc.StatusCode.NOT_FOUND,
@@ -27,7 +28,6 @@ STATUS: dict[type[errors.SparkportError], grpc.StatusCode] = {
     errors.CancelledError: grpc.StatusCode.CANCELLED,
     errors.DeadlineExceededError: grpc.StatusCode.DEADLINE_EXCEEDED,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
-    errors.UserCodeError: grpc.StatusCode.INTERNAL,
 }
 
 # DuckDB raises these as its own exception classes.

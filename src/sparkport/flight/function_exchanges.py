@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import conform_column
 from sparkport.catalog.functions import ScalarFunction, TableInOutFunction
-from sparkport.catalog.guard import guarded
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.parameters import Special
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
 from sparkport.flight.functions import Prepared, function_at, prepared
@@ -18,8 +18,8 @@ from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.stage import Stage
 from sparkport.flight.streams import Shaper, resized
-from sparkport.protocol import predicates, requests, schemas
-from sparkport.protocol.descriptor import FunctionAddress
+from sparkport.protocol import function_requests, predicates, schemas
+from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData
 from sparkport.protocol.functions import Form, result_schema
 
@@ -32,20 +32,21 @@ def call_scalar(
 ) -> Iterator[bytes]:
     """Answer each batch of arguments by one of results."""
     function, form = function_at(site, request, address)
-    if not isinstance(function, ScalarFunction):
+    if address.kind is not FunctionKind.SCALAR or not isinstance(function, ScalarFunction):
         raise InvalidRequestError(f"function '{address.path}' is not a scalar function")
     incoming = Decoder(frames, site.stream_limits)
     arguments = _arguments(address, form, incoming.arrow_schema)
     reply = result_schema(function.signature)
     encoder = Encoder(reply)
     yield encoder.schema()
-    call, name = request.call, str(address.path)
+    call = request.call
+    guard = Guard(call, "function", str(address.path))
     for batch, _ in incoming:
         call.check()
-        if batch.schema is not arguments and not batch.schema.equals(arguments):
+        if not batch.schema.equals(arguments):
             columns = [conform_column(column, field) for column, field in zip(batch, arguments, strict=True)]
             batch = pa.RecordBatch.from_arrays(columns, schema=arguments)  # noqa: PLW2901
-        with guarded(call, "function", name):
+        with guard:
             result = _checked(function.execute(call, batch), batch.num_rows, reply)
         yield from encoder.batch(result)
 
@@ -59,7 +60,7 @@ def call_in_out(
     one, whatever its mark says; so every batch is marked as not the last, and an empty
     one follows that is.
     """
-    wanted = requests.in_out_parameters(_parameters(frames))
+    wanted = function_requests.in_out(_parameters(frames))
     predicates.decode(wanted.filters)
     run = prepared(site, request, address, wanted.parameters)
     if not isinstance(run.function, TableInOutFunction):
@@ -98,6 +99,8 @@ def _checked(result: pa.RecordBatch, rows: int, reply: pa.Schema) -> pa.RecordBa
         raise TypeError("the result is not a batch of one column")
     if result.num_rows != rows:
         raise ValueError(f"the result has {result.num_rows} rows for {rows} rows of arguments")
+    if result.schema.equals(reply):
+        return result
     column, field = result.column(0), reply.field(0)
     if column.type != field.type:
         try:
@@ -121,5 +124,5 @@ def _results(
     call: Call, run: Prepared, incoming: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Generator[pa.RecordBatch, None, None]:
     assert isinstance(run.function, TableInOutFunction)
-    with guarded(call, "function", str(run.path)):
+    with Guard(call, "function", str(run.path)):
         yield from run.function.process(call, run.parameters, incoming, batches)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.guard import guarded
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, find_schema
 from sparkport.catalog.parameters import bound
 from sparkport.catalog.scan import ScanOptions
@@ -37,7 +37,7 @@ class Prepared:
 
     def arrow_schema(self, call: Call, incoming: pa.Schema | None = None) -> pa.Schema:
         """Return the columns of the result, as the function declares them."""
-        with guarded(call, "function", str(self.path)):
+        with Guard(call, "function", str(self.path)):
             if isinstance(self.function, TableFunction):
                 arrow_schema = self.function.schema_for_parameters(call, self.parameters)
             elif incoming is None:
@@ -132,7 +132,7 @@ def deliver(site: Site, request: Request, ticket: Ticket) -> Iterator[bytes]:
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
     options = ScanOptions(columns=ticket.columns, filter=predicates.decode(ticket.filters))
     name = str(run.path)
-    with guarded(call, "function", name):
+    with Guard(call, "function", name):
         reader = run.function.execute(call, run.parameters, options)
     try:
         rows = _guarded_rows(call, name, reader)
@@ -151,7 +151,7 @@ def _of_ticket(site: Site, request: Request, ticket: Ticket, path: TablePath) ->
 def _guarded_rows(call: Call, name: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     rows = iter(reader)
     while True:
-        with guarded(call, "function", name):
+        with Guard(call, "function", name):
             batch = next(rows, None)
         if batch is None:
             return

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.guard import guarded
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
@@ -21,7 +21,7 @@ from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.tables import Found, airport_info
 from sparkport.flight.transactions import active_in, statement_in
-from sparkport.protocol import contract, listing, msgpack, requests
+from sparkport.protocol import contract, function_requests, listing, msgpack, requests
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -203,7 +203,7 @@ _BOTH: dict[str, Either] = {
     "table_function_flight_info": Either(
         lambda body: msgpack.has_key(body, "descriptor"),
         Route(
-            "Describe the result of a table function", requests.function_info, functions.flight_info, _as_is
+            "Describe the result of a table function", function_requests.info, functions.flight_info, _as_is
         ),
         Route(
             "Describe the result of a table function",
@@ -266,5 +266,5 @@ def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
     action = site.actions.get(name)
     if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    with guarded(request.call, "action", name):
+    with Guard(request.call, "action", name):
         return action.run(request.call, body)

@@ -97,7 +97,8 @@ class Encoder:
             del messages[0]
             self._started = True
         *dictionaries, rows = messages
-        rows = shared_buffers.send_once(*rows)
+        if batch.num_columns > 1:
+            rows = shared_buffers.send_once(*rows)
         return [_frame(header, body) for header, body in dictionaries] + [_frame(*rows, app_metadata)]
 
     def _messages(self) -> Iterator[tuple[bytes, list[Piece]]]:

@@ -46,9 +46,10 @@ class Form:
     def values(self, row: pa.RecordBatch) -> tuple[list[pa.Array], dict[str, pa.Array]]:
         """Return the positional and the named values of a call, each as an array of one element."""
         wanted = [one for one in self.parameters if one.type is not TABLE]
-        if len(wanted) != row.num_columns:
-            raise InvalidRequestError(f"the function takes {len(wanted)} parameters, not {row.num_columns}")
-        columns = list(zip(wanted, row.columns, strict=True))
+        if sorted(row.schema.names) != sorted(one.name for one in wanted):
+            names = ", ".join(one.name for one in wanted) or "none"
+            raise InvalidRequestError(f"the parameters of the function are: {names}")
+        columns = [(one, row.column(one.name)) for one in wanted]
         positional = [column for one, column in columns if not one.named]
         named = {one.name: column for one, column in columns if one.named and not column.null_count}
         return positional, named

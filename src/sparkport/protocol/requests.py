@@ -44,23 +44,6 @@ class EndpointsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionInfoRequest:
-    """`table_function_flight_info`: describe the result; `incoming` is there with a table argument."""
-
-    descriptor: bytes
-    parameters: bytes
-    incoming: pa.Schema | None
-
-
-@dataclass(frozen=True, slots=True)
-class InOutParameters:
-    """What comes before the rows of a table argument."""
-
-    parameters: bytes
-    filters: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class StatisticsRequest:
     """`column_statistics` of one column."""
 
@@ -151,17 +134,6 @@ class _Scan(msgspec.Struct):
 class _Endpoints(msgspec.Struct):
     descriptor: msgspec.Raw
     parameters: _Scan
-
-
-class _FunctionInfo(msgspec.Struct):
-    descriptor: msgspec.Raw
-    parameters: msgspec.Raw
-    table_input_schema: msgspec.Raw = msgspec.Raw(b"\xa0")
-
-
-class _InOut(msgspec.Struct):
-    parameters: msgspec.Raw
-    json_filters: msgspec.Raw = msgspec.Raw(b"\xa0")
 
 
 class _Statistics(msgspec.Struct):
@@ -284,21 +256,6 @@ def endpoints(body: bytes) -> EndpointsRequest:
         time_point(scan.at_unit, scan.at_value),
         raw_bytes(scan.table_function_parameters),
     )
-
-
-def function_info(body: bytes) -> FunctionInfoRequest:
-    """Decode `table_function_flight_info`."""
-    wire = decode(body, _FunctionInfo)
-    incoming = raw_bytes(wire.table_input_schema)
-    return FunctionInfoRequest(
-        raw_bytes(wire.descriptor), raw_bytes(wire.parameters), schemas.decode(incoming) if incoming else None
-    )
-
-
-def in_out_parameters(body: bytes) -> InOutParameters:
-    """Decode the message that comes before the rows of a table argument."""
-    wire = decode(body, _InOut)
-    return InOutParameters(raw_bytes(wire.parameters), raw_bytes(wire.json_filters))
 
 
 def column_statistics(body: bytes) -> StatisticsRequest:

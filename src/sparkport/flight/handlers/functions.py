@@ -10,7 +10,7 @@ from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.contract import NamedFunctionRequest
 from sparkport.protocol.descriptor import FunctionAddress
-from sparkport.protocol.requests import FunctionInfoRequest
+from sparkport.protocol.function_requests import FunctionInfoRequest
 from sparkport.protocol.ticket import Ticket
 
 
