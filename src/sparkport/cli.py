@@ -72,7 +72,14 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
         try:
             settings = read_config_file(path)
             context.meta[_FILE_CONF] = settings.pop("conf")
-            context.default_map = {**(context.default_map or {}), **settings}
+            # A parameter need not be called as its flag is.
+            named = {
+                flag.lstrip("-").replace("-", "_"): one.name
+                for one in context.command.params
+                for flag in one.opts
+            }
+            found = {named.get(key) or key: value for key, value in settings.items()}
+            context.default_map = {**(context.default_map or {}), **found}
         except ConfigError as error:
             raise typer.BadParameter(str(error)) from error
     return path

@@ -238,6 +238,14 @@ def test_app_serves_the_users_own_catalogs(tmp_path: Path, spec: str, expected: 
         assert databases(process, None) == expected
 
 
+def test_app_may_be_named_in_the_file(tmp_path: Path) -> None:
+    """The key of a flag in the file is the flag's name, whatever the program calls it."""
+    (tmp_path / "shop.py").write_text(APP)
+    (tmp_path / "sparkport.toml").write_text('app = "shop:catalog"\ncatalog = "mine"\nno-auth = true')
+    with Process("serve", "--port", "0", "--config", "sparkport.toml", cwd=tmp_path) as process:
+        assert databases(process, None) == ["mine"]
+
+
 def test_app_is_served_beside_the_engines_tables(tmp_path: Path) -> None:
     """The schemas of an App are in the same database as the engine's, and its actions are answered."""
     (tmp_path / "shop.py").write_text(APP)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from sparkport.protocol.shared_buffers import zeros
 _SMALL_BYTES = 1 << 18
 _LARGE_BYTES = 4 << 20
 _LARGE_ROWS = 1 << 17
+_PATIENCE_SECONDS = 0.5
 _WIDEST = 16  # bytes of a value of fixed width
 
 
@@ -55,10 +57,16 @@ class Shaper:
         return nulls.slice(0, count)
 
 
-def resized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of a good size: small ones are joined, large ones cut."""
+def resized(
+    batches: Iterable[pa.RecordBatch], *, clock: Callable[[], float] = time.monotonic
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of a good size: small ones are joined, large ones cut.
+
+    Rows that come slowly are not held back until there are many.
+    """
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = waiting_rows = 0
+    since = 0.0
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -72,10 +80,11 @@ def resized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if size >= _SMALL_BYTES and not waiting:
             yield from _cut(batch, size)
             continue
+        since = since if waiting else clock()
         waiting.append(batch)
         waiting_bytes += size
         waiting_rows += batch.num_rows
-        if waiting_bytes >= _SMALL_BYTES:
+        if waiting_bytes >= _SMALL_BYTES or clock() - since > _PATIENCE_SECONDS:
             yield from _cut(_joined(waiting), waiting_bytes)
             waiting, waiting_bytes, waiting_rows = [], 0, 0
     if waiting:

@@ -130,6 +130,8 @@ def session_conf(settings: SparkSettings) -> dict[str, str]:
     ours = dict(_SESSION_CONF)
     if settings.is_embedded:
         ours["spark.sql.shuffle.partitions"] = str(settings.cores)
+        # VACUUM lists a table's folder in so many tasks, whatever is in there: ten thousand unless told.
+        ours["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(4 * settings.cores)
     return _merged(ours, settings.conf)
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.airport.client import Extension, find_extension
+
 from .lake import slow_table
 
 
@@ -15,3 +17,12 @@ def slow_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("slow") / "slow"
     slow_table(root)
     return root
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Extension:
+    """Return the Airport extension, or skip."""
+    found = find_extension(tmp_path_factory.mktemp("extensions"))
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.e2e.airport.client import DuckDB, Extension, Rows, Step, find_extension
+from tests.e2e.airport.client import DuckDB, Extension
 
-from .lake import SMALL, TOKEN, LakeServer, local_table
+from .attached import Attached
+from .lake import SMALL, LakeServer, local_table
 
 CONFIG = f"""
 catalog = "lakehouse"
@@ -36,15 +37,6 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
-def extension(tmp_path_factory: pytest.TempPathFactory) -> Extension:
-    """Return the Airport extension, or skip."""
-    found = find_extension(tmp_path_factory.mktemp("extensions"))
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, extension: Extension) -> Iterator[LakeServer]:
     """Return a server with a small shop that another program has made; settings come from a file."""
     del extension  # without it no server is needed
@@ -56,29 +48,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, extension: Extension) -> It
     local_table(shop / "customers", CUSTOMERS)
     with LakeServer(folder, "--config", "sparkport.toml") as running:
         yield running
-
-
-class Attached:
-    """DuckDB with the server attached as `db`."""
-
-    def __init__(self, duckdb: DuckDB, server: LakeServer) -> None:
-        self._duckdb = duckdb
-        self._setup = [
-            f"CREATE SECRET (TYPE airport, auth_token '{TOKEN}', SCOPE '{server.location}')",
-            f"ATTACH 'lakehouse' AS db (TYPE airport, LOCATION '{server.location}')",
-        ]
-
-    def ask(self, *steps: str | Step) -> list[Rows]:
-        """Run statements that must all succeed; return the rows of each."""
-        outcomes = self._duckdb.run(self._setup, *steps)
-        assert [outcome.error for outcome in outcomes] == [None] * len(steps)
-        return [outcome.rows for outcome in outcomes]
-
-    def refused(self, statement: str) -> str:
-        """Run a statement that must fail; return what DuckDB says."""
-        (outcome,) = self._duckdb.run(self._setup, statement)
-        assert outcome.error is not None
-        return outcome.error
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from sparkport.spark.catalog import SparkCatalog
 
 from .calling import rows
 
+Column = Annotated[pa.Array, int]
 _FACTOR = 3
 
 
@@ -31,22 +33,22 @@ def app(catalog: SparkCatalog) -> sparkport.App:
     made = sparkport.App()
 
     @made.spark_function(schema="own", least_rows=3)
-    def triple(numbers: int) -> int:
+    def triple(numbers: Column) -> Column:
         """Three times a number."""
-        return _tripled(numbers)  # type: ignore[arg-type]  # a column
+        return _tripled(numbers)
 
     @made.spark_function(schema="own", least_rows=3, returns=pa.uint64())
-    def process(numbers: int) -> pa.Array:
+    def process(numbers: Column) -> list[int]:
         """Say where it runs."""
-        return [os.getpid()] * len(numbers)  # type: ignore[arg-type]
+        return [os.getpid()] * len(numbers)
 
     @made.spark_function(schema="own", least_rows=3)
-    def root(numbers: float) -> float:
+    def root(numbers: Annotated[pa.Array, float]) -> Annotated[list[float], float]:
         """Fail for negative numbers."""
-        return [math.sqrt(number.as_py()) for number in numbers]  # type: ignore[attr-defined,return-value]
+        return [math.sqrt(number.as_py()) for number in numbers]
 
     @made.spark_function(schema="own", least_rows=3)
-    def slow(numbers: int) -> int:
+    def slow(numbers: Column) -> Column:
         """Take a minute."""
         threading.Event().wait(60)
         return numbers

@@ -30,7 +30,7 @@ _REPORT_SECONDS = 1.0
 COLUMNS = pa.schema(
     [
         ("state", pa.string()),
-        ("at", pa.timestamp("us", "UTC")),
+        ("reported_at", pa.timestamp("us", "UTC")),
         ("tasks_done", pa.int64()),
         ("tasks", pa.int64()),
         ("files_added", pa.int64()),
@@ -152,4 +152,4 @@ def _number(text: str | None) -> int | None:
 
 
 def _row(state: str, values: Outcome) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"state": state, "at": datetime.now(UTC), **values}], COLUMNS)
+    return pa.RecordBatch.from_pylist([{"state": state, "reported_at": datetime.now(UTC), **values}], COLUMNS)
