@@ -26,7 +26,7 @@ serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and pri
 	@$(BIN)/sparkport serve ./lakehouse --sample
 
 test: setup ## Run all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -44,10 +44,11 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front, functions and scans against their rivals
+benchmark: setup ## Measure the front, functions, scans and writes against their rivals
 	@$(BIN)/python benchmarks/front.py
 	@$(BIN)/python benchmarks/functions.py
 	@$(BIN)/python benchmarks/scan.py
+	@$(BIN)/python benchmarks/write.py
 
 lock: ## Resolve the dependencies again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
