@@ -18,6 +18,7 @@ from sparkport.spark.names import literal, quoted
 
 # Names in Spark's own catalog have nothing else in them.
 _PLAIN = re.compile(r"\w+", re.ASCII)
+_CATALOG = "spark_catalog"
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 _IN_MEMORY = "in-memory"
 _CONF = {
@@ -26,7 +27,7 @@ _CONF = {
     # Else parquet.`/etc/...` is a table.
     "spark.sql.runSQLOnFiles": "false",
     # Else a catalog of the user's gets to know the tables of queries.
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    f"spark.sql.catalog.{_CATALOG}": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
 Table = tuple[str, str]
@@ -98,8 +99,9 @@ class QuerySession:
         key = table[0].lower(), table[1].lower()
         if self._roots.get(key) == root:
             return
-        name = quoted(*key)
-        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(key[0])}")
+        # With the catalog's name, since a schema may be called as another catalog of the user's is.
+        name = quoted(_CATALOG, *key)
+        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(_CATALOG, key[0])}")
         if self._roots.pop(key, None):
             self.session.sql(f"DROP TABLE IF EXISTS {name}")  # its name alone: the files are not Spark's
         self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(root)}")
@@ -128,7 +130,7 @@ def check_plain(name: str) -> None:
 def _new_session(session: SparkSession) -> SparkSession:
     context = session.sparkContext
     if context.getConf().get(_IMPLEMENTATION, _IN_MEMORY) != _IN_MEMORY:
-        raise UnsupportedOperationError("catalog", "spark_catalog", "query: it is not in memory")
+        raise UnsupportedOperationError("catalog", _CATALOG, "query: it is not in memory")
     jvm = context._jvm  # noqa: SLF001
     assert jvm is not None
     options = jvm.java.util.HashMap()
