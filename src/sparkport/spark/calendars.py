@@ -5,7 +5,6 @@ Runs inside Spark's tasks, like `tasks`, and like it imports nothing of the pack
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +74,6 @@ def _shift(days: Any) -> Any:  # noqa: ANN401  (arrays of numpy)
     return np.asarray(shifts)[np.searchsorted(np.asarray(starts), days, side="right")]
 
 
-@functools.cache
 def _shifts() -> tuple[list[int], list[int]]:
     """Return when the shift changes, and the shifts before, between and after.
 
