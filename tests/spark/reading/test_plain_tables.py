@@ -201,9 +201,11 @@ def test_dates_in_the_calendar_of_early_spark(lake: Lake, timestamps: str) -> No
     before = {key: lake.spark.conf.get(key) for key in legacy}
     for key, value in legacy.items():
         lake.spark.conf.set(key, value)
-    lake.run(name, "CREATE TABLE {t} (day DATE, at TIMESTAMP) USING delta")
-    values = ", ".join(f"(date'{day}', timestamp'{day} 12:34:56.789 UTC')" for day in days)
-    lake.run(name, f"INSERT INTO {{t}} VALUES {values}, (null, null)")
+    lake.run(name, "CREATE TABLE {t} (id INT, day DATE, at TIMESTAMP) USING delta")
+    values = ", ".join(
+        f"({number}, date'{day}', timestamp'{day} 12:34:56.789 UTC')" for number, day in enumerate(days)
+    )
+    lake.run(name, f"INSERT INTO {{t}} VALUES {values}, (9, null, null)")
     for key, old in before.items():
         lake.spark.conf.set(key, str(old))
     early = Comparison(
