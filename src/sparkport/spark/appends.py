@@ -13,6 +13,7 @@ from sparkport.errors import ConflictError, InvalidRequestError, PreconditionErr
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.snapshots import Heading
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.keyed import application, noted
 from sparkport.spark.log_changes import FileChange
@@ -34,6 +35,11 @@ class Append:
         """How many rows there are."""
         return sum(stage.rows for stage in self.stages)
 
+    def fits(self, heading: Heading) -> bool:
+        """Tell whether the rows have all columns of a version, and no others."""
+        fields = heading.metadata.schema["fields"]
+        return _types(self.fields) == _types(fields)
+
     def read(self, session: SparkSession) -> DataFrame:
         """Return the rows as Spark sees them."""
         return staged_rows(self.fields, [str(stage.folder) for stage in self.stages], session)
@@ -45,10 +51,10 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]
         _by_writer(log.root, rows, session)
         return {}
     heading = log.heading()
-    is_local = "://" not in log.root
-    is_small = rows.count <= data_files.MOST_ROWS
-    if is_local and is_small and data_files.can_write(heading.protocol, heading.metadata):
-        return _by_server(log, rows, session)
+    is_small = "://" not in log.root and rows.count <= data_files.MOST_ROWS
+    # A table that was adopted since the rows were staged has a column more.
+    if is_small and rows.fits(heading) and data_files.can_write(heading.protocol, heading.metadata):
+        return _by_server(log.root, heading, rows, session)
     if not rows.keys:
         _by_writer(log.root, rows, session)
         return {}
@@ -63,14 +69,12 @@ def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
     writer.save(root)
 
 
-def _by_server(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
-    heading = log.heading()
-    _check_columns(rows, heading.metadata.schema["fields"])
+def _by_server(root: str, heading: Heading, rows: Append, session: SparkSession) -> dict[str, int]:
     staged = pa.concat_tables(stage.read() for stage in rows.stages)
-    written = data_files.write_file(log.root, heading.metadata, staged)
+    written = data_files.write_file(root, heading.metadata, staged)
     metrics = {"numFiles": 1, "numOutputRows": rows.count, "numOutputBytes": written.path.stat().st_size}
     change = FileChange(
-        rows.table, log.root, heading.version, [written.action], "WRITE", metrics, noted(rows.keys)
+        rows.table, root, heading.version, [written.action], "WRITE", metrics, noted(rows.keys)
     )
     try:
         known = log_changes.commit_files(change, session)
@@ -83,7 +87,5 @@ def _by_server(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, 
     return {key: known[application(key)] for key in rows.keys if application(key) in known}
 
 
-def _check_columns(rows: Append, fields: Sequence[Mapping[str, Any]]) -> None:
-    wanted = {field["name"]: field["type"] for field in fields}
-    if {field["name"]: field["type"] for field in rows.fields} != wanted:
-        raise ConflictError(rows.table, "its columns were altered meanwhile")
+def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {field["name"]: field["type"] for field in fields}
