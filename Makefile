@@ -26,7 +26,7 @@ serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and pri
 	@$(BIN)/sparkport serve ./lakehouse --sample
 
 test: setup ## Run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25
 
 lint: setup
 	@$(BIN)/ruff check .
