@@ -54,9 +54,12 @@ class _Append:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Work that changes so many rows; with `notes_key` it leaves the call's key in the log by itself."""
+    """Work that changes so many rows, and returns their number if another has done it before.
 
-    work: Work[None]
+    With `notes_key` it leaves the call's key in the log by itself.
+    """
+
+    work: Work[int | None]
     affected: int
     notes_key: bool = False
 
@@ -125,9 +128,10 @@ class TableCommits:
             work = change.work
             if key is not None and not change.notes_key:
                 work = _keyed(work, key, change.affected)
-            self._jobs.run(call, self._table, work)
-            # Should another server have been faster, Delta has skipped the work.
-            done = self._outcome(key)
+            done = self._jobs.run(call, self._table, work)
+            if done is None:
+                # Should another server have been faster, Delta has skipped the work.
+                done = self._outcome(key)
             return change.affected if done is None else done
 
         return self._landed(key, lambda: _retried(call, attempt))
@@ -258,9 +262,9 @@ def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
     return work()
 
 
-def _keyed(work: Work[None], key: str, affected: int) -> Work[None]:
-    def keyed(session: SparkSession) -> None:
+def _keyed(work: Work[int | None], key: str, affected: int) -> Work[int | None]:
+    def keyed(session: SparkSession) -> int | None:
         with keyed_session(session, key, affected) as own:
-            work(own)
+            return work(own)
 
     return keyed

@@ -88,10 +88,11 @@ def commit(
     operation: str,
     keys: Mapping[str, int],
     session: SparkSession,
-) -> None:
+) -> int | None:
     """Remove the located rows, and put others in their place.
 
-    Raises ConflictError if they are gone, or if one of the keys is in the log already.
+    With a key that the log has already, do nothing and return how many rows it stands for. Raises
+    ConflictError if the rows are gone.
     """
     found = located.found
     files = list(located.files())
@@ -127,7 +128,7 @@ def commit(
         raise
     if done_already:
         discard(*written)
-        raise ConflictError(table, "the same statement was done at the same time")
+    return next(iter(done_already.values()), None)
 
 
 @contextlib.contextmanager
