@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
+from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import Heading
+from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.keyed import application, noted
 from sparkport.spark.log_changes import FileChange
@@ -35,10 +36,9 @@ class Append:
         """How many rows there are."""
         return sum(stage.rows for stage in self.stages)
 
-    def fits(self, heading: Heading) -> bool:
+    def fits(self, metadata: Metadata) -> bool:
         """Tell whether the rows have all columns of a version, and no others."""
-        fields = heading.metadata.schema["fields"]
-        return _types(self.fields) == _types(fields)
+        return _types(self.fields) == _types(metadata.schema["fields"])
 
     def read(self, session: SparkSession) -> DataFrame:
         """Return the rows as Spark sees them."""
@@ -50,15 +50,17 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]
     if not has_transactions(session):
         _by_writer(log.root, rows, session)
         return {}
-    heading = log.heading()
+    found = log.snapshot()
     is_small = "://" not in log.root and rows.count <= data_files.MOST_ROWS
     # A table that was adopted since the rows were staged has a column more.
-    if is_small and rows.fits(heading) and data_files.can_write(heading.protocol, heading.metadata):
-        return _by_server(log.root, heading, rows, session)
+    if is_small and rows.fits(found.metadata) and data_files.can_write(found.protocol, found.metadata):
+        return _by_server(log.root, found, rows, session)
     if not rows.keys:
         _by_writer(log.root, rows, session)
         return {}
-    known = log_changes.append(log.root, rows.read(session), noted(rows.keys), session)
+    known = log_changes.append(
+        log.root, found.version, rows.read(session), noted(rows.keys), found.transactions, session
+    )
     return {key: known[application(key)] for key in rows.keys if application(key) in known}
 
 
@@ -69,13 +71,12 @@ def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
     writer.save(root)
 
 
-def _by_server(root: str, heading: Heading, rows: Append, session: SparkSession) -> dict[str, int]:
+def _by_server(root: str, found: DeltaSnapshot, rows: Append, session: SparkSession) -> dict[str, int]:
     staged = pa.concat_tables(stage.read() for stage in rows.stages)
-    written = data_files.write_file(root, heading.metadata, staged)
+    written = data_files.write_file(root, found.metadata, staged)
     metrics = {"numFiles": 1, "numOutputRows": rows.count, "numOutputBytes": written.path.stat().st_size}
-    change = FileChange(
-        rows.table, root, heading.version, [written.action], "WRITE", metrics, noted(rows.keys)
-    )
+    actions, keys = [written.action], noted(rows.keys)
+    change = FileChange(rows.table, root, found.version, actions, "WRITE", metrics, keys, found.transactions)
     try:
         known = log_changes.commit_files(change, session)
     except (ConflictError, InvalidRequestError, PreconditionError):

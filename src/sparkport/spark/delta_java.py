@@ -41,10 +41,11 @@ class DeltaJava:
         """Return what the history will say of a commit."""
         return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
 
-    def noted(self, transaction: Any, keys: Iterable[str]) -> dict[str, int]:  # noqa: ANN401
-        """Return those of the keys that the log has. From now on it is a conflict if that changes."""
-        found = {key: int(transaction.txnVersion(key)) for key in keys}
-        return {key: version for key, version in found.items() if version >= 0}
+    def watch(self, transaction: Any, keys: Iterable[str]) -> None:  # noqa: ANN401
+        """Make it a conflict if another commit notes one of the keys meanwhile."""
+        # To ask the transaction for them would do so too, but makes Delta read its whole state.
+        for key in keys:
+            transaction.readTxn().addOne(key)
 
     def operation_of_rows(self, name: str) -> Any:  # noqa: ANN401
         """Return INSERT, UPDATE or DELETE for the history, without a condition."""

@@ -47,8 +47,8 @@ class LogChange:
 class FileChange:
     """What files become of those of a version: actions of the log, as JSON, and rows for new files.
 
-    Another commit meanwhile is a conflict if it has removed or changed one of the same files, or
-    has noted one of the keys.
+    `noted` are the keys that the version has already. Another commit meanwhile is a conflict if it has
+    removed or changed one of the same files, or has noted one of the keys.
     """
 
     table: str
@@ -58,6 +58,7 @@ class FileChange:
     operation: str
     metrics: Mapping[str, int]
     keys: Mapping[str, int]
+    noted: Mapping[str, int]
     rows: MakeRows | None = None
 
 
@@ -108,8 +109,9 @@ def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
     """
     java = DeltaJava(session)
     transaction = java.transaction(change.root, change.version)
-    if known := java.noted(transaction, change.keys):
+    if known := _known(change.keys, change.noted):
         return known
+    java.watch(transaction, change.keys)
     actions = java.actions()
     actions.add_json(change.actions)
     if change.rows is not None:
@@ -121,16 +123,24 @@ def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
     return {}
 
 
-def append(root: str, rows: DataFrame, keys: Mapping[str, int], session: SparkSession) -> dict[str, int]:
+def append(
+    root: str,
+    version: int,
+    rows: DataFrame,
+    keys: Mapping[str, int],
+    noted: Mapping[str, int],
+    session: SparkSession,
+) -> dict[str, int]:
     """Append rows in one commit that notes all the keys; return those that are noted already, if any are.
 
     Then nothing is done. Raises ConflictError if another writer notes one of them at the same time,
     or if the table has other columns than the rows.
     """
-    java = DeltaJava(session)
-    transaction = java.transaction(root)
-    if known := java.noted(transaction, keys):
+    if known := _known(keys, noted):
         return known
+    java = DeltaJava(session)
+    transaction = java.transaction(root, version)
+    java.watch(transaction, keys)
     present = {
         field["name"]: field["type"] for field in json.loads(transaction.metadata().schemaString())["fields"]
     }
@@ -138,10 +148,14 @@ def append(root: str, rows: DataFrame, keys: Mapping[str, int], session: SparkSe
         raise ConflictError(root.rpartition("/")[2], "its columns were altered meanwhile")
     actions = java.actions()
     actions.add_files(transaction.writeFiles(rows._jdf))  # noqa: SLF001
-    for key, version in keys.items():
-        actions.note(key, version)
+    for key, affected in keys.items():
+        actions.note(key, affected)
     transaction.commit(actions.sequence(), java.operation_of_rows("WRITE"))
     return {}
+
+
+def _known(keys: Mapping[str, int], noted: Mapping[str, int]) -> dict[str, int]:
+    return {key: noted[key] for key in keys if key in noted}
 
 
 def number_rows(change: Numbering, session: SparkSession) -> None:

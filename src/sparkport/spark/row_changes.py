@@ -120,7 +120,17 @@ def commit(
     }
     try:
         with _staged(new_rows) as rows:
-            change = FileChange(table, root, found.version, actions, operation, metrics, noted(keys), rows)
+            change = FileChange(
+                table,
+                root,
+                found.version,
+                actions,
+                operation,
+                metrics,
+                noted(keys),
+                found.transactions,
+                rows,
+            )
             done_already = log_changes.commit_files(change, session)
     except (ConflictError, InvalidRequestError, PreconditionError):
         # After any other error nobody knows whether the commit has landed.

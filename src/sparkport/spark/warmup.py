@@ -59,4 +59,4 @@ def _commit(session: SparkSession, path: str) -> None:
     rows = pa.table({"id": pa.array([1], pa.int64())})
     action = data_files.write_file(path, heading.metadata, rows).action
     metrics = {"numFiles": 1, "numOutputRows": 1}
-    commit_files(FileChange("warm-up", path, heading.version, [action], "WRITE", metrics, {}), session)
+    commit_files(FileChange("warm-up", path, heading.version, [action], "WRITE", metrics, {}, {}), session)
