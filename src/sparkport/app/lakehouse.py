@@ -103,6 +103,7 @@ class Lakehouse:
 
     def _load_sample(self) -> None:
         """Make the sample out of sight, and then show all of it at once."""
+        _log.info("loading the sample; attach when it is loaded")
         settings = self._host.settings
         folder = Path(settings.warehouse) / "_sparkport" / "sample"
         shutil.rmtree(folder, ignore_errors=True)
