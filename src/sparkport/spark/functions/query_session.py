@@ -109,7 +109,7 @@ class QuerySession:
 
     @contextlib.contextmanager
     def _active(self) -> Iterator[None]:
-        """Let the parser on this thread go by the settings of this session."""
+        """Let the parser on this thread go by the settings of the queries."""
         jvm = self.session._jvm  # noqa: SLF001
         sessions = jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
         sessions.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
