@@ -25,8 +25,9 @@ $(VENV)/.ready: requirements.lock requirements-jdk.lock pyproject.toml
 serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and print how to attach
 	@$(BIN)/sparkport serve ./lakehouse --sample
 
+# Slow files come first, in the order of the folders: a worker that gets one last would keep the others waiting.
 test: setup ## Run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -44,9 +45,10 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front, functions, scans and writes against their rivals
+benchmark: setup ## Measure the front, functions, listing, scans and writes against their rivals
 	@$(BIN)/python benchmarks/front.py
 	@$(BIN)/python benchmarks/functions.py
+	@$(BIN)/python benchmarks/listing.py
 	@$(BIN)/python benchmarks/scan.py
 	@$(BIN)/python benchmarks/write.py
 

@@ -2,6 +2,7 @@
 
 One run, rounds interleaved, medians. The data are TPC-H's lineitem at scale 1 in 16 files and a
 table of 10 M rows of mixed types in 8; sparkport and the rivals that need one have a process of their own.
+DuckDB's delta_scan takes part where the package `duckdb-extension-delta` of the same version is installed.
 
     python benchmarks/scan.py [--rounds 5] [--scale 1] [--connect sc://...] [--folder DIR]
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -34,6 +37,9 @@ from pyarrow import flight
 FILES = 16
 TWO_COLUMNS = ("l_orderkey", "l_extendedprice")
 LOOKUPS = 15
+OWN_CONNECT = "connect"
+END_SECONDS = 20
+ROWID_KEY = b"is_rowid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +139,10 @@ class Sparkport:
     def _endpoints(self, client: flight.FlightClient, scan: Scan) -> list[flight.Ticket]:
         descriptor = flight.FlightDescriptor.for_path("default", scan.table)
         schema = client.get_schema(descriptor).schema
-        names = schema.names if scan.columns is None else scan.columns
+        visible = [field.name for field in schema if ROWID_KEY not in (field.metadata or {})]
         request = {
             "json_filters": filters(scan),
-            "column_ids": [schema.get_field_index(name) for name in names],
+            "column_ids": [visible.index(name) for name in scan.columns or visible],
             "table_function_parameters": b"",
             "at_unit": "",
             "at_value": "",
@@ -210,6 +216,16 @@ class Worker:
         self.process.stdin.flush()
         return Measured(*json.loads(self.process.stdout.readline()))
 
+    def end(self) -> None:
+        """Close its input, upon which it ends by itself, with what it has started."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
 
 def asked() -> Iterator[Scan]:
     for line in sys.stdin:
@@ -221,7 +237,7 @@ def answer(found: Measured) -> None:
     print(json.dumps([found.seconds, found.first, found.size, found.rows]), flush=True)
 
 
-def spark_worker(warehouse: Path, remote: str | None) -> None:
+def spark_worker(warehouse: Path) -> None:
     """Read by Spark's own toArrow."""
     from sparkport.app.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
@@ -229,10 +245,38 @@ def spark_worker(warehouse: Path, remote: str | None) -> None:
     from sparkport.spark.settings import SparkSettings
 
     configure_logs(LogFormat.CONSOLE, LogLevel.ERROR)
-    host = SparkHost(SparkSettings(str(warehouse), remote=remote, driver_memory="6g"))
-    session = host.session(Call())
-    if remote is None:
-        session.conf.set("spark.sql.files.maxPartitionBytes", "128m")  # Spark's own default
+    host = SparkHost(SparkSettings(str(warehouse), driver_memory="6g"))
+    answer_by(host.session(Call()), warehouse)
+    host.stop()
+
+
+def connect_worker(warehouse: Path, address: str) -> None:
+    """Read by Spark Connect's toArrow, from a server of our own unless there is an address."""
+    from pyspark.sql import SparkSession
+
+    from sparkport.spark.jars import delta_jars
+    from sparkport.spark.java import find_java
+    from sparkport.spark.settings import SparkSettings, start_conf
+
+    if address != OWN_CONNECT:
+        answer_by(SparkSession.builder.remote(address).getOrCreate(), warehouse)
+        return
+    settings = SparkSettings(str(warehouse), driver_memory="6g")
+    os.environ["JAVA_HOME"] = str(find_java().path)
+    with tempfile.TemporaryDirectory() as scratch:
+        builder = SparkSession.builder.remote(settings.master)
+        for key, value in start_conf(settings, delta_jars(settings.jars_folder), Path(scratch)).items():
+            # The address says the master, and the others belong to sparkport's own process.
+            if key not in {"spark.master", "spark.driver.extraJavaOptions", "spark.python.daemon.module"}:
+                builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        answer_by(session, warehouse)
+        session.stop()
+
+
+def answer_by(session: Any, warehouse: Path) -> None:  # noqa: ANN401  (of either kind)
+    """Answer what is asked by the toArrow of a session."""
+    session.conf.set("spark.sql.files.maxPartitionBytes", "128m")  # Spark's own default
     print("ready", flush=True)
     for scan in asked():
         begun = time.perf_counter()
@@ -240,7 +284,6 @@ def spark_worker(warehouse: Path, remote: str | None) -> None:
         if scan.columns is not None:
             frame = frame.select(*scan.columns)
         answer(measured(iter(frame.toArrow().to_batches()), begun))
-    host.stop()
 
 
 def bare_worker(warehouse: Path) -> None:
@@ -271,15 +314,31 @@ def by_dataset(warehouse: Path) -> Reader:
 
 def by_duckdb(warehouse: Path) -> Reader:
     connection = duckdb.connect()
+    return lambda scan: read_by_duckdb(connection, scan, "read_parquet", files(warehouse, scan.table))
 
-    def read(scan: Scan) -> Measured:
-        begun = time.perf_counter()
-        names = "*" if scan.columns is None else ", ".join(scan.columns)
-        query = f"SELECT {names} FROM read_parquet(?) WHERE {scan.sql}"
-        reader = connection.execute(query, [files(warehouse, scan.table)]).fetch_record_batch(65_536)
-        return measured(iter(reader), begun)
 
-    return read
+def by_delta_scan(warehouse: Path, extension: Path) -> Reader:
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension}'")
+    return lambda scan: read_by_duckdb(connection, scan, "delta_scan", str(warehouse / scan.table))
+
+
+def read_by_duckdb(
+    connection: duckdb.DuckDBPyConnection, scan: Scan, function: str, source: list[str] | str
+) -> Measured:
+    begun = time.perf_counter()
+    names = "*" if scan.columns is None else ", ".join(scan.columns)
+    query = f"SELECT {names} FROM {function}(?) WHERE {scan.sql}"
+    return measured(iter(connection.execute(query, [source]).fetch_record_batch(65_536)), begun)
+
+
+def delta_extension() -> Path | None:
+    """Return the file of DuckDB's delta extension, if a package has brought it."""
+    package = importlib.util.find_spec("duckdb_extension_delta")
+    if package is None or package.origin is None:
+        return None
+    path = Path(package.origin).parent / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
+    return path if path.is_file() else None
 
 
 def loopback_bytes() -> int:
@@ -299,7 +358,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument(
-        "--connect", metavar="sc://...", help="a Spark Connect server with Delta, to compare with"
+        "--connect",
+        metavar="sc://...",
+        default=OWN_CONNECT,
+        help="a Spark Connect server with Delta to compare with, instead of one that is started",
     )
     parser.add_argument("--folder", type=Path, help="where the tables are, or are to be made and kept")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -307,8 +369,11 @@ def main() -> None:
     if options.worker == "bare":
         bare_worker(options.folder)
         return
+    if options.worker == "spark":
+        spark_worker(options.folder)
+        return
     if options.worker:
-        spark_worker(options.folder, None if options.worker == "spark" else options.worker)
+        connect_worker(options.folder, options.worker)
         return
     with contextlib.ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -319,17 +384,24 @@ def main() -> None:
         run(folder, options.rounds, options.connect)
 
 
-def run(folder: Path, rounds: int, connect: str | None) -> None:
+def run(folder: Path, rounds: int, connect: str) -> None:
     server = Sparkport(folder)
-    workers = {"Spark toArrow": Worker("spark", folder), "bare Flight, in memory": Worker("bare", folder)}
-    if connect:
-        workers["Spark Connect toArrow"] = Worker(connect, folder)
+    workers = {
+        "Spark toArrow": Worker("spark", folder),
+        "Spark Connect toArrow": Worker(connect, folder),
+        "bare Flight, in memory": Worker("bare", folder),
+    }
     rivals: dict[str, Reader] = {
         "sparkport": server.read,
         "pyarrow.dataset": by_dataset(folder),
         "DuckDB read_parquet": by_duckdb(folder),
         **{name: worker.read for name, worker in workers.items()},
     }
+    extension = delta_extension()
+    if extension is None:
+        print("without DuckDB's delta_scan: the package duckdb-extension-delta is not installed", flush=True)
+    else:
+        rivals["DuckDB delta_scan"] = by_delta_scan(folder, extension)
     highest = ds.dataset(files(folder, "lineitem")).scanner(columns=["l_orderkey"]).to_table()
     top = int(pa.compute.max(highest["l_orderkey"]).as_py())
     middle = top // 2
@@ -345,9 +417,10 @@ def run(folder: Path, rounds: int, connect: str | None) -> None:
         lookups(rivals, top)
         details(server, scans, rounds)
     finally:
-        for process in (server.process, *(worker.process for worker in workers.values())):
-            process.terminate()
-            process.wait()
+        for worker in workers.values():
+            worker.end()
+        server.process.terminate()
+        server.process.wait()
 
 
 def warm_up(rivals: dict[str, Reader], scans: dict[str, Scan]) -> None:

@@ -3,7 +3,7 @@
 One run, rounds interleaved, medians. sparkport and Spark have a process of their own each, and each
 its own tables with equal rows; sparkport is written to by its Python client over loopback.
 
-    python benchmarks/write.py [--rounds 5] [--rows 10000000] [--folder DIR]
+    python benchmarks/write.py [--rounds 5] [--rows 10000000] [--huge 100000000] [--folder DIR]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ from sparkport.client import Client, connect
 
 CHANGED_TABLE_ROWS = 1_000_000
 SINGLE_INSERTS = 30
+WARM_UP_INSERTS = 50
 CLIENTS = 8
+HUGE_BATCH = 100_000
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("value", pa.float64()), ("at", pa.timestamp("us")), ("name", pa.string())]
 )
@@ -147,16 +149,35 @@ def large_inserts(client: Client, spark: Spark, folder: Path, rounds: int, count
     print(f"| {count:,} rows x 4 columns | {here:.2f} s | {there:.2f} s | {there / here:.2f} |", flush=True)
 
 
+def huge_insert(server: Sparkport, client: Client, count: int) -> None:
+    """Insert many narrow rows in one statement, made as they are sent."""
+    columns = pa.schema([("id", pa.int64()), ("value", pa.float64())])
+    client.create_table("bench", "huge", columns)
+    values = pa.array(np.random.default_rng(1).random(HUGE_BATCH))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, count, HUGE_BATCH):
+            ids = pa.array(np.arange(start, start + HUGE_BATCH))
+            yield pa.record_batch([ids, values], schema=columns)
+
+    before = server.memory("VmRSS")
+    rows = pa.RecordBatchReader.from_batches(columns, batches())
+    seconds = taken(lambda: client.insert("bench", "huge", rows))
+    print("\n| INSERT in one statement | time | memory before | at most |\n|---|---|---|---|")
+    most = server.memory("VmHWM")
+    print(f"| {count:,} rows x 2 columns | {seconds:.0f} s | {before} MB | {most} MB |", flush=True)
+
+
 def single_inserts(server: Sparkport, client: Client) -> None:
     client.create_table("bench", "single", SCHEMA)
 
     def one(number: int) -> float:
         return taken(lambda: client.insert("bench", "single", make_rows(number, 1)))
 
-    for number in range(5):
+    for number in range(WARM_UP_INSERTS):
         one(number)
     alone = [one(number) for number in range(SINGLE_INSERTS)]
-    print("\n| INSERT of one row, warm | measured |\n|---|---|")
+    print(f"\n| INSERT of one row, after {WARM_UP_INSERTS} others | measured |\n|---|---|")
     print(f"| one client, p50 | {statistics.median(alone) * 1000:,.0f} ms |")
     print(f"| one client | {SINGLE_INSERTS / sum(alone):.1f} statements/s |")
     clients = [connect(server.location) for _ in range(CLIENTS)]
@@ -226,7 +247,7 @@ def scan(client: Client, rounds: int) -> float:
     return statistics.median(taken(lambda: client.scan("bench", "changed").read_all()) for _ in range(rounds))
 
 
-def run(folder: Path, rounds: int, count: int) -> None:
+def run(folder: Path, rounds: int, count: int, huge: int) -> None:
     warehouse = folder / "warehouse"
     warehouse.mkdir(exist_ok=True)
     server = Sparkport(warehouse)
@@ -234,6 +255,9 @@ def run(folder: Path, rounds: int, count: int) -> None:
     try:
         with connect(server.location) as client:
             client.create_schema("bench")
+            if huge:
+                huge_insert(server, client, huge)
+                return
             single_inserts(server, client)
             before = server.memory("VmRSS")
             large_inserts(client, spark, folder, rounds, count)
@@ -259,6 +283,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--huge", type=int, default=0, metavar="ROWS", help="only insert so many at once")
     parser.add_argument("--folder", type=Path, help="where the tables are made and kept")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -268,7 +293,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        run(folder, options.rounds, options.rows)
+        run(folder, options.rounds, options.rows, options.huge)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from sparkport.protocol import flight_pb2 as pb
 SERVICE = "/arrow.flight.protocol.FlightService/"
 AIRPORT = ("airport-user-agent", "airport/20250723")
 ROWID = (1 << 64) - 1
-TIMEOUT = 30.0
+TIMEOUT = 90.0
 
 Headers = Sequence[tuple[str, str]]
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sparkport import __version__
-from sparkport.app.allocation import keep_freed_memory
+from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
 from sparkport.app.application import App
 from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
@@ -208,6 +208,7 @@ def serve(
     try:
         configure_logs(log_format, log_level)
         keep_freed_memory()
+        look_for_garbage_rarely()
         own: App | dict[str, Catalog] = {} if app_spec is None else load_app(app_spec, catalog)
         catalogs: dict[str, Catalog] = {}
         if not isinstance(own, App) and catalog in own:
@@ -264,11 +265,14 @@ def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     server.start()
-    typer.echo(_greeting(server, catalog))
-    sys.stdout.flush()
+    # Python runs the handler on this thread, but the kernel may wake another: so look up now and then.
     if lakehouse is not None:
         lakehouse.start()
-    # Python runs the handler on this thread, but the kernel may wake another: so look up now and then.
+        while not (lakehouse.is_open.wait(_LOOK_UP_SECONDS) or stop.is_set()):
+            pass
+    if not stop.is_set():
+        typer.echo(_greeting(server, catalog))
+        sys.stdout.flush()
     while not stop.wait(_LOOK_UP_SECONDS):
         pass
     typer.echo("sparkport: stopping ...", err=True)

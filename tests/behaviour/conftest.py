@@ -63,7 +63,6 @@ _NOT_ON_SPARK: dict[str, str] = {
     "test_own_view_can_be_pinned": _NO_PRIVATE_VIEW,
     "test_conflict_is_seen_after_an_own_write_too": _NO_PRIVATE_VIEW,
     "test_snapshot_of_another_table_is_not_found": "a table that was replaced keeps its history",
-    "test_every_statement_adds_one_version": "the new name of a table is not in its log",
     "test_version_that_never_was_is_not_found": "the error also tells which versions there are",
 }
 

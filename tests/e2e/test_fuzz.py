@@ -150,9 +150,20 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(copy)
 
 
+class Nowhere:
+    """Stands for the connection of a request that came by none."""
+
+    def time_remaining(self) -> float | None:
+        """Return no deadline."""
+        return None
+
+    def settle(self, seconds: float) -> None:
+        """Do nothing: there is nobody who could cancel."""
+
+
 def fresh() -> tuple[Site, Request]:
     """Return a site with the table `s.t`, and a request to it."""
-    request = Request(Call(), Headers([("airport-user-agent", "airport/1")]))
+    request = Request(Call(), Headers([("airport-user-agent", "airport/1")]), Nowhere())
     site = Site(Catalogs({"db1": MemoryCatalog()}))
     routes.run(
         "create_schema", site, request, msgspec.msgpack.encode(BODIES["create_schema"] | {"schema": "s"})

@@ -54,6 +54,8 @@ class Lakehouse:
     ) -> None:
         if "://" not in settings.warehouse:
             Path(settings.warehouse).mkdir(parents=True, exist_ok=True)
+        elif sample:
+            raise ValueError("--sample needs a warehouse in a local folder")
         self._bar = _StartBar()
         self._host = SparkHost(settings, progress=self._bar.fetching)
         self._engine = Engine(
@@ -65,8 +67,12 @@ class Lakehouse:
         )
         self.catalog = SparkCatalog(self._engine, switches)
         self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}
-        self._sample = sample
+        self._sample = sample and self._is_empty()
         self._stopping = threading.Event()
+        self.is_open = threading.Event()
+        """Set once the tables that belong there are there: at once, but for a sample."""
+        if not self._sample:
+            self.is_open.set()
 
     def catalogs(self, name: str) -> dict[str, Catalog]:
         """Return what is served: the warehouse under `name`, and the catalogs in Spark's settings."""
@@ -91,19 +97,26 @@ class Lakehouse:
         try:
             with self._bar:
                 self._host.session(call)
-            if self._sample and not any(schema.tables(call) for schema in self.catalog.schemas(call)):
-                self._load_sample()
+                if self._sample:
+                    self._bar.tell("loading the sample")
+                    self._load_sample()
         except (SparkportError, OSError) as error:
             if not self._stopping.is_set():
                 _log.error("the lakehouse is not complete", reason=str(error))
             return
+        finally:
+            self.is_open.set()
         # Not at once: whoever has just started a server wants to use it.
         if self._host.is_warm.wait(_WARM_SECONDS) and not self._stopping.wait(_SETTLED_SECONDS):
             train_in_background(self._host.settings)
 
+    def _is_empty(self) -> bool:
+        call = Call()
+        return not any(schema.tables(call) for schema in self.catalog.schemas(call))
+
     def _load_sample(self) -> None:
         """Make the sample out of sight, and then show all of it at once."""
-        _log.info("loading the sample; attach when it is loaded")
+        _log.info("loading the sample")
         settings = self._host.settings
         folder = Path(settings.warehouse) / "_sparkport" / "sample"
         shutil.rmtree(folder, ignore_errors=True)
@@ -142,6 +155,10 @@ class _StartBar:
         )
         if not ready:
             _log.info("fetching", file=name, done=done, total=total)
+
+    def tell(self, what: str) -> None:
+        """Show what is being done now."""
+        self._progress.update(self._task, description=what)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

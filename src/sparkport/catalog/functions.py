@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from sparkport.catalog.abilities import Ability
 from sparkport.catalog.call import Call
 from sparkport.catalog.parameters import TABLE, Parameter, check_order
 from sparkport.catalog.scan import ScanOptions
@@ -57,7 +58,7 @@ class FunctionSignature:
 
 
 @runtime_checkable
-class _Function(Protocol):
+class _Function(Protocol, metaclass=Ability):
     @property
     @abstractmethod
     def name(self) -> str:

@@ -66,8 +66,10 @@ def find_column(arrow_schema: pa.Schema, name: str) -> int:
 def current_arrow_schema(call: Call, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
     """Return the columns of a table as of a time point, however the table knows them."""
     if isinstance(table, VersionedTable):
-        if time_point is None and call.transaction_id is None and table.arrow_schema is not None:
-            return table.arrow_schema  # fixing a state may mean to read a log
+        if time_point is None and call.transaction_id is None:
+            known = table.arrow_schema
+            if known is not None:
+                return known  # fixing a state may mean to read a log
         return table.snapshot(call, time_point).arrow_schema
     if isinstance(table, DynamicSchemaTable):
         return table.schema_for_request(call, SchemaRequest(time_point=time_point))

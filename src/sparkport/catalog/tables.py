@@ -15,13 +15,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from sparkport.catalog.abilities import Ability
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
 from sparkport.catalog.scan import ScanOptions, SchemaRequest, Snapshot, TimePoint
 
 
 @runtime_checkable
-class Table(Protocol):
+class Table(Protocol, metaclass=Ability):
     """A table or view that can be read."""
 
     @property
@@ -180,7 +181,7 @@ class ConstrainedTable(Table, Protocol):
 
 
 @runtime_checkable
-class Schema(Protocol):
+class Schema(Protocol, metaclass=Ability):
     """A named group of tables and functions."""
 
     @property
@@ -217,7 +218,7 @@ class Schema(Protocol):
 
 
 @runtime_checkable
-class Catalog(Protocol):
+class Catalog(Protocol, metaclass=Ability):
     """The top of a backend: what a client attaches."""
 
     @abstractmethod

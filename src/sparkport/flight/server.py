@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from concurrent import futures
 from dataclasses import dataclass
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from sparkport.flight.auth import Authenticator
+from sparkport.flight.direct_server import DirectServer
 from sparkport.flight.service import FlightService
 from sparkport.flight.site import Site
 
@@ -35,9 +34,8 @@ class GrpcServer:
     ) -> None:
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)
-        self._server = grpc.server(
-            futures.ThreadPoolExecutor(limits.concurrent_calls, thread_name_prefix="flight"),
-            maximum_concurrent_rpcs=limits.concurrent_calls,
+        self._server = DirectServer(
+            limits.concurrent_calls,
             options=[
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -51,12 +49,9 @@ class GrpcServer:
             ],
         )
         self._health = health.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)  # type: ignore[arg-type]
         self._server.add_generic_rpc_handlers((FlightService(site, authenticator),))
-        try:
-            self.port = self._server.add_insecure_port(f"{_bracketed(host)}:{port}")
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {host}:{port}; is the port taken?") from error
+        self.port = self._server.add_insecure_port(f"{_bracketed(host)}:{port}")
         self.host = host
 
     @property
@@ -77,7 +72,7 @@ class GrpcServer:
 
     def wait(self) -> None:
         """Return when the server has stopped."""
-        self._server.wait_for_termination()
+        self._server.wait()
 
 
 def _bracketed(host: str) -> str:

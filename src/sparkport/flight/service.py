@@ -26,6 +26,7 @@ from sparkport.flight.auth import Authenticator
 from sparkport.flight.errors import outcome
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
+from sparkport.flight.rpc import Rpc
 from sparkport.flight.site import Site
 from sparkport.protocol import flight_data
 from sparkport.protocol import flight_pb2 as pb
@@ -151,8 +152,8 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _unary(
         self, method: str, run: Callable[[Request, bytes, _Note], bytes]
-    ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-        def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
+    ) -> Callable[[bytes, Rpc], bytes]:
+        def handle(body: bytes, context: Rpc) -> bytes:
             note = _Note(method)
             headers = Headers(context.invocation_metadata())
             try:
@@ -166,8 +167,8 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _stream(
         self, method: str, run: Callable[[Request, M_in, _Note], Iterator[bytes]]
-    ) -> Callable[[M_in, grpc.ServicerContext], Iterator[bytes]]:
-        def handle(body: M_in, context: grpc.ServicerContext) -> Iterator[bytes]:
+    ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
+        def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
             note = _Note(method)
             headers = Headers(context.invocation_metadata())
             try:
@@ -184,7 +185,7 @@ class FlightService(grpc.GenericRpcHandler):
 
         return handle
 
-    def _admit(self, headers: Headers, context: grpc.ServicerContext) -> Request:
+    def _admit(self, headers: Headers, context: Rpc) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = self._authenticator.authenticate(headers.optional("authorization"))
         request = make_request(headers, principal, context)
@@ -227,9 +228,7 @@ def _path(descriptor: bytes) -> str:
     return "/".join(parsed.path)
 
 
-def _fail(
-    context: grpc.ServicerContext, headers: Headers, error: Exception, note: _Note, *, typed: bool
-) -> NoReturn:
+def _fail(context: Rpc, headers: Headers, error: Exception, note: _Note, *, typed: bool) -> NoReturn:
     trace = trace_id(headers)
     airport = headers.optional("airport-user-agent") is not None
     result = outcome(error, trace, airport=airport, typed=typed)

@@ -12,6 +12,7 @@ from sparkport.catalog.tables import Catalog, Table
 from sparkport.flight.listings import ListingCache
 from sparkport.flight.new_tables import NewTables
 from sparkport.flight.request import Request
+from sparkport.flight.tables import TableInfos
 from sparkport.protocol import flights
 from sparkport.protocol.flight_data import Limits
 from sparkport.protocol.ticket import Sealer
@@ -24,6 +25,7 @@ class Site:
     catalogs: Catalogs
     sealer: Sealer = field(default_factory=Sealer)
     listings: ListingCache = field(default_factory=ListingCache)
+    table_infos: TableInfos = field(default_factory=TableInfos)
     new_tables: NewTables = field(default_factory=NewTables)
     stream_limits: Limits = field(default_factory=Limits)
     endpoint_location: str = flights.REUSE_CONNECTION

@@ -9,11 +9,19 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.scan import TimePoint
-from sparkport.catalog.tables import ConstrainedTable, StatisticsTable, Table, VersionedTable
+from sparkport.catalog.tables import (
+    ConstrainedTable,
+    StatisticsTable,
+    Table,
+    TableConstraints,
+    VersionedTable,
+)
 from sparkport.errors import PreconditionError
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol.descriptor import TableAddress
+
+_MOST_INFOS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +43,65 @@ def airport_info(request: Request, table: Table, catalog: str, schema: str) -> b
 
     Its descriptor tells later on which columns the client believes in.
     """
-    columns = schemas.present(current_arrow_schema(request.call, table))
-    path = TablePath(catalog, schema, table.name)
-    constraints = table.constraints if isinstance(table, ConstrainedTable) else None
-    dressed = schemas.dress(columns, constraints, statistics=isinstance(table, StatisticsTable))
+    return _info(TablePath(catalog, schema, table.name), _shown(request, table))
+
+
+class TableInfos:
+    """The FlightInfo messages that the Airport client keeps as its entries of tables.
+
+    Making one takes longer than all else in a listing, and after a commit only one table is another.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[TablePath, tuple[_Shown, bytes]] = {}
+
+    def get(self, request: Request, table: Table, catalog: str, schema: str) -> bytes:
+        """Return the message of a table, made anew if it is shown otherwise than before."""
+        path, shown = TablePath(catalog, schema, table.name), _shown(request, table)
+        known = self._made.get(path)
+        if known is not None and known[0].is_same(shown):
+            return known[1]
+        info = _info(path, shown)
+        if path not in self._made and len(self._made) >= _MOST_INFOS:
+            self._made.pop(next(iter(self._made)), None)
+        self._made[path] = (shown, info)
+        return info
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """All that the message of a table is made of."""
+
+    columns: pa.Schema
+    constraints: TableConstraints | None
+    comment: str
+    has_statistics: bool
+
+    def is_same(self, other: _Shown) -> bool:
+        # Schemas are immutable. To compare two of them would take as long as to make the message.
+        return (
+            self.columns is other.columns
+            and self.constraints == other.constraints
+            and self.comment == other.comment
+            and self.has_statistics == other.has_statistics
+        )
+
+
+def _shown(request: Request, table: Table) -> _Shown:
+    return _Shown(
+        current_arrow_schema(request.call, table),
+        table.constraints if isinstance(table, ConstrainedTable) else None,
+        table.comment,
+        isinstance(table, StatisticsTable),
+    )
+
+
+def _info(path: TablePath, shown: _Shown) -> bytes:
+    columns = schemas.present(shown.columns)
+    dressed = schemas.dress(columns, shown.constraints, statistics=shown.has_statistics)
     address = descriptor.encode(TableAddress(path, schemas.layout_tag(columns)))
     return flights.encode_info(
-        dressed, address, metadata=flights.app_metadata(path, table.comment), total_records=None
+        dressed, address, metadata=flights.app_metadata(path, shown.comment), total_records=None
     )
 
 

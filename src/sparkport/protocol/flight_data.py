@@ -1,7 +1,8 @@
 """FlightData: the protobuf frame that carries one Arrow IPC message, and streams of such frames.
 
 A frame is cut and joined by hand. A batch is copied once on its way out (the join), and on its way in
-only where its buffers are compressed or misaligned.
+only where its buffers are compressed or misaligned. A small one is copied once more: DuckDB calls
+functions with 16 KB at a time, and then the steps count, not the bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -32,10 +33,11 @@ _CONTINUATION = b"\xff\xff\xff\xff"
 _PREFIX_BYTES = 8
 _DETAIL_LENGTH = 200
 _ALIGNMENT = 8
+_SMALL_BYTES = 1 << 16
+_SMALL_ROWS = _SMALL_BYTES // 8
 
 
-@dataclass(frozen=True, slots=True)
-class FlightData:
+class FlightData(NamedTuple):
     """Hold the fields of one frame; the views share the memory of the frame."""
 
     descriptor: bytes | None
@@ -81,6 +83,8 @@ class Encoder:
         self._writer = pa.ipc.new_stream(self._pipe, arrow_schema)
         self._started = False
         self._has_views = any(map(column_checks.is_view, arrow_schema.types))
+        # One column shares no buffer with another; of such a type its size is known.
+        self._is_plain = len(arrow_schema) == 1 and pa.types.is_primitive(arrow_schema.types[0])
 
     def schema(self, descriptor: bytes | None = None) -> bytes:
         """Build the schema message, which is sent once and first."""
@@ -90,7 +94,11 @@ class Encoder:
 
     def batch(self, batch: pa.RecordBatch, app_metadata: bytes = b"") -> list[bytes]:
         """Build the messages of the dictionaries that changed, then of the batch with its metadata."""
-        self._writer.write_batch(view_columns.compact(batch) if self._has_views else batch)
+        if self._has_views:
+            batch = view_columns.compact(batch)
+        if self._is_plain and batch.num_rows <= _SMALL_ROWS:
+            return [_small_frame(batch, app_metadata)]
+        self._writer.write_batch(batch)
         messages = list(self._messages())
         if not self._started:
             # pyarrow writes its schema message along with the first batch; `schema` has built ours.
@@ -119,6 +127,8 @@ class Decoder:
         self._to_check: list[int] = []
         self._failed = False
         self._dictionaries = _DictionarySizes(limits.decompressed_bytes)
+        self._has_dictionaries = False
+        self._last = (b"", 0, Message(MessageKind.SCHEMA, 0))
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -137,8 +147,7 @@ class Decoder:
                     self._feed(frame, header, message)
                 case MessageKind.BATCH:
                     self._dictionaries.waiting = 0
-                    self._feed(frame, header, message)
-                    yield self._batch(reader), frame.app_metadata
+                    yield self._batch(reader, frame, header, message), frame.app_metadata
 
     def _open(self) -> pa.RecordBatchReader:
         if self._reader is None:
@@ -147,6 +156,7 @@ class Decoder:
                 reader = pa.ipc.open_stream(self._pipe)
                 kinds = reader.schema.types
                 self._to_check = [i for i, kind in enumerate(kinds) if column_checks.needs_check(kind)]
+                self._has_dictionaries = any(map(_has_dictionary, kinds))
             self._reader = reader
         return self._reader
 
@@ -162,7 +172,15 @@ class Decoder:
             if frame.header:
                 # A copy of the small header is aligned, and stays what it was when it was inspected.
                 header = bytes(frame.header)
-                yield frame, header, inspect(header, frame.body, self._limits)
+                yield frame, header, self._inspected(header, frame.body)
+
+    def _inspected(self, header: bytes, body: memoryview) -> Message:
+        last_header, last_length, message = self._last
+        if header != last_header or len(body) != last_length:
+            message = inspect(header, body, self._limits)
+            if not message.is_compressed:  # then the body was not looked into
+                self._last = (header, len(body), message)
+        return message
 
     def _feed(self, frame: FlightData, header: bytes, message: Message) -> None:
         # The whole message is in the pipe before pyarrow reads it, so that what `frames` raises never
@@ -171,9 +189,17 @@ class Decoder:
         self._pipe.write(header)
         self._pipe.write(_aligned(frame.body[: message.body_length]))
 
-    def _batch(self, reader: pa.RecordBatchReader) -> pa.RecordBatch:
+    def _batch(
+        self, reader: pa.RecordBatchReader, frame: FlightData, header: bytes, message: Message
+    ) -> pa.RecordBatch:
+        is_small = message.body_length <= _SMALL_BYTES and not self._has_dictionaries
+        if not is_small:
+            self._feed(frame, header, message)
         with self._reading("the batch"):
-            batch = reader.read_next_batch()
+            if is_small:
+                batch = _small_batch(header, frame.body[: message.body_length], reader.schema)
+            else:
+                batch = reader.read_next_batch()
             # The quick check makes it safe to look at the columns, the full one to use them.
             batch.validate()
             self._check_columns(batch)
@@ -274,7 +300,30 @@ def _aligned(body: memoryview) -> pa.Buffer:
     return copy
 
 
-def _frame(header: bytes, body: list[Piece], app_metadata: bytes = b"") -> bytes:
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_dictionary(kind.storage_type)
+    return bool(pa.types.is_dictionary(kind)) or any(
+        _has_dictionary(kind.field(index).type) for index in range(kind.num_fields)
+    )
+
+
+def _small_batch(header: bytes, body: memoryview, arrow_schema: pa.Schema) -> pa.RecordBatch:
+    """Read a batch in one step, out of a copy in which header and body are next to each other, aligned."""
+    padding = bytes(-len(header) % _ALIGNMENT)
+    length = (len(header) + len(padding)).to_bytes(4, "little")
+    whole = b"".join((_CONTINUATION, length, header, padding, body))
+    return pa.ipc.read_record_batch(pa.py_buffer(whole), arrow_schema)
+
+
+def _small_frame(batch: pa.RecordBatch, app_metadata: bytes) -> bytes:
+    """Build the frame of a batch in one step, out of a copy."""
+    whole = memoryview(batch.serialize())
+    end = _PREFIX_BYTES + int.from_bytes(whole[4:_PREFIX_BYTES], "little")
+    return _frame(whole[_PREFIX_BYTES:end], [whole[end:]], app_metadata)
+
+
+def _frame(header: bytes | memoryview, body: list[Piece], app_metadata: bytes = b"") -> bytes:
     named = (_varint(_APP_METADATA), _varint(len(app_metadata)), app_metadata) if app_metadata else ()
     size = sum(map(len, body))
     return b"".join(

@@ -57,6 +57,7 @@ class Message:
     body_length: int
     size: int = 0
     """Bytes of the buffers after decompression."""
+    is_compressed: bool = False
     dictionary_id: int = 0
     is_delta: bool = False
 
@@ -134,7 +135,7 @@ def _inspect(header: bytes, body: memoryview, limits: Limits) -> Message:
             _check_schema(content, limits)
             return Message(MessageKind.SCHEMA, length)
         case MessageKind.BATCH:
-            return Message(MessageKind.BATCH, length, _size(content, body, limits))
+            return Message(MessageKind.BATCH, length, _size(content, body, limits), _is_compressed(content))
         case MessageKind.DICTIONARY:
             data = content.table(_DICTIONARY_DATA)
             if data is None:
@@ -143,6 +144,7 @@ def _inspect(header: bytes, body: memoryview, limits: Limits) -> Message:
                 MessageKind.DICTIONARY,
                 length,
                 _size(data, body, limits),
+                _is_compressed(data),
                 content.int64(_DICTIONARY_ID),
                 bool(content.uint8(_DICTIONARY_IS_DELTA)),
             )
@@ -196,15 +198,19 @@ def _size(batch: _Table, body: memoryview, limits: Limits) -> int:
     counts = batch.int64s(_BATCH_VARIADIC_COUNTS)
     if any(count < 0 for count in counts) or sum(counts) > len(buffers):
         raise InvalidRequestError("the Arrow batch claims more buffers than it has")
-    if batch.table(_BATCH_COMPRESSION) is None:
-        size = sum(length for _, length in buffers)
-    else:
+    if _is_compressed(batch):
         size = sum(_unpacked(body[offset : offset + length]) for offset, length in buffers if length)
+    else:
+        size = sum(length for _, length in buffers)
     if size > limits.decompressed_bytes:
         raise LimitExceededError(
             f"the batch unpacks to {size} bytes, the limit is {limits.decompressed_bytes} bytes"
         )
     return size
+
+
+def _is_compressed(batch: _Table) -> bool:
+    return batch.table(_BATCH_COMPRESSION) is not None
 
 
 def _unpacked(buffer: memoryview) -> int:

@@ -15,6 +15,19 @@ _MOST_COLUMNS = 10_000
 _MOST_NESTING = 64
 _LARGEST_DUCKDB_PRECISION = 38
 _EXTENSION_NAME = b"ARROW:extension:name"
+_STATISTICS_EXTENSIONS = frozenset({"arrow.uuid", "arrow.json", "arrow.bool8"})
+# Most columns of most tables are of these kinds: to know them by number makes listings fast.
+_STATISTICS_KINDS = frozenset(
+    kind.id
+    for kind in (
+        pa.bool_(),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float32(), pa.float64(), pa.decimal128(1)),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("us")),
+        *(pa.string(), pa.large_string()),
+    )
+)
+_KINDS_AS_THEY_ARE = _STATISTICS_KINDS | {pa.binary().id, pa.large_binary().id}
 
 
 class UnpresentableError(PreconditionError):
@@ -61,8 +74,9 @@ def present(arrow_schema: pa.Schema) -> pa.Schema:
     Raises UnpresentableError where there is none.
     """
     for index, field in enumerate(arrow_schema):
-        shown = _present_type(field.type)
-        if shown != field.type:
+        kind = field.type
+        shown = _present_type(kind)
+        if shown is not kind and shown != kind:
             arrow_schema = arrow_schema.set(index, field.with_type(shown))
     return arrow_schema
 
@@ -74,7 +88,7 @@ def dress(arrow_schema: pa.Schema, constraints: TableConstraints | None, *, stat
     metadata.pop(b"can_produce_statistics", None)
     if constraints is not None and constraints.checks:
         metadata[b"check_constraints"] = msgpack.encode({"constraints": list(constraints.checks)})
-    if statistics and all(_has_statistics(field.type) for field in arrow_schema if not is_rowid(field)):
+    if statistics and all(_has_statistics(field.type) or is_rowid(field) for field in arrow_schema):
         metadata[b"can_produce_statistics"] = b"1"
     return arrow_schema.with_metadata(metadata or None)
 
@@ -87,12 +101,16 @@ def layout_tag(arrow_schema: pa.Schema) -> str:
     """
     digest = hashlib.sha256()
     for field in arrow_schema:
-        extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")
-        digest.update(f"{field.name}\0{field.type}\0{extension}\0{is_rowid(field)}\n".encode())
+        metadata = field.metadata
+        extension = metadata.get(_EXTENSION_NAME, b"").decode(errors="replace") if metadata else ""
+        marked = bool(metadata) and is_rowid(field)
+        digest.update(f"{field.name}\0{field.type}\0{extension}\0{marked}\n".encode())
     return digest.hexdigest()[:12]
 
 
 def _present_type(arrow_type: pa.DataType) -> pa.DataType:
+    if arrow_type.id in _KINDS_AS_THEY_ARE:
+        return arrow_type
     if isinstance(arrow_type, pa.DictionaryType | pa.RunEndEncodedType):
         return _present_type(arrow_type.value_type)
     if pa.types.is_float16(arrow_type):
@@ -132,17 +150,5 @@ def _has_statistics(arrow_type: pa.DataType) -> bool:
     on types it does not know here, so tables with such columns do not opt in.
     """
     if isinstance(arrow_type, pa.BaseExtensionType):
-        return arrow_type.extension_name in {"arrow.uuid", "arrow.json", "arrow.bool8"}
-    kinds = pa.types
-    return bool(
-        kinds.is_boolean(arrow_type)
-        or kinds.is_integer(arrow_type)
-        or kinds.is_float32(arrow_type)
-        or kinds.is_float64(arrow_type)
-        or kinds.is_decimal128(arrow_type)
-        or kinds.is_date(arrow_type)
-        or kinds.is_time(arrow_type)
-        or kinds.is_timestamp(arrow_type)
-        or kinds.is_string(arrow_type)
-        or kinds.is_large_string(arrow_type)
-    )
+        return arrow_type.extension_name in _STATISTICS_EXTENSIONS
+    return arrow_type.id in _STATISTICS_KINDS

@@ -202,16 +202,14 @@ def _new_rows(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> MakeRo
     """Stage what the new rows need, checked; None if the old rows stay."""
     if plan.is_recomputed:
         _stage_all(call, table, plan, stage)
-        return functools.partial(_staged_rows, plan.spark_schema["fields"], str(stage.folder), stage.rows)
+        return functools.partial(_staged_rows, plan.spark_schema["fields"], stage)
     if plan.is_filled:
         added = plan.new.field(len(plan.new) - 1)
         value = encode(plan.alteration.filled, added)
         stage.add(pa.record_batch([value], [added.name]))
         stage.close()
         fresh = plan.spark_schema["fields"][len(plan.new) - 1]
-        return functools.partial(
-            _filled_rows, table.root, plan.found.version, fresh, value[0], str(stage.folder)
-        )
+        return functools.partial(_filled_rows, table.root, plan.found.version, fresh, value[0], stage)
     _check_rows(call, table, plan)
     return None
 
@@ -279,24 +277,22 @@ def _key_columns(plan: _Plan) -> list[str]:
     return list(dict.fromkeys(name for key in keys for name in key))
 
 
-def _staged_rows(
-    fields: Sequence[dict[str, Any]], folder: str, count: int, session: SparkSession
-) -> DataFrame:
+def _staged_rows(fields: Sequence[dict[str, Any]], stage: Stage, session: SparkSession) -> DataFrame:
     plain = [bare(field) for field in fields]
-    if not count:
+    if not stage.rows:
         return session.createDataFrame([], StructType.fromJson({"type": "struct", "fields": plain}))
-    return staged_rows(plain, [folder], session)
+    return staged_rows(plain, [stage], session)
 
 
 def _filled_rows(
-    root: str, version: int, field: dict[str, Any], value: pa.Scalar, folder: str, session: SparkSession
+    root: str, version: int, field: dict[str, Any], value: pa.Scalar, stage: Stage, session: SparkSession
 ) -> DataFrame:
     """Return the rows of a version with one more column, of one value."""
     old = session.read.format("delta").option("versionAsOf", version).load(root)
     schema = StructType.fromJson({"type": "struct", "fields": [bare(field)]})
     if _is_simple(value.type):
         return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
-    return old.crossJoin(sf.broadcast(staged_rows([bare(field)], [folder], session)))
+    return old.crossJoin(sf.broadcast(staged_rows([bare(field)], [stage], session)))
 
 
 def _is_simple(kind: pa.DataType) -> bool:

@@ -1,21 +1,23 @@
-"""Staged rows become part of a table: a few in a file by the server itself, many by a Spark job."""
+"""Staged rows become part of a table: in files of the server's own where it can, else by a Spark job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark import log_changes
-from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_java import has_transactions
+from sparkport.spark.errors import is_refusal
 from sparkport.spark.keyed import application, noted
 from sparkport.spark.log_changes import FileChange
 from sparkport.spark.staged_rows import staged_rows
@@ -37,12 +39,14 @@ class Append:
         return sum(stage.rows for stage in self.stages)
 
     def fits(self, metadata: Metadata) -> bool:
-        """Tell whether the rows have all columns of a version, and no others."""
-        return _types(self.fields) == _types(metadata.schema["fields"])
+        """Tell whether rows have the columns of a version, no others, and lie in files as its own do."""
+        if _types(self.fields) != _types(metadata.schema["fields"]):
+            return False
+        return all(stage.is_small or stage.layout == layout_of(metadata) for stage in self.stages)
 
     def read(self, session: SparkSession) -> DataFrame:
         """Return the rows as Spark sees them."""
-        return staged_rows(self.fields, [str(stage.folder) for stage in self.stages], session)
+        return staged_rows(self.fields, self.stages, session)
 
 
 def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
@@ -51,9 +55,8 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]
         _by_writer(log.root, rows, session)
         return {}
     found = log.snapshot()
-    is_small = "://" not in log.root and rows.count <= data_files.MOST_ROWS
     # A table that was adopted since the rows were staged has a column more.
-    if is_small and rows.fits(found.metadata) and data_files.can_write(found.protocol, found.metadata):
+    if rows.fits(found.metadata) and can_write(log.root, found.protocol, found.metadata):
         return _by_server(log.root, found, rows, session)
     if not rows.keys:
         _by_writer(log.root, rows, session)
@@ -72,20 +75,29 @@ def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
 
 
 def _by_server(root: str, found: DeltaSnapshot, rows: Append, session: SparkSession) -> dict[str, int]:
-    staged = pa.concat_tables(stage.read() for stage in rows.stages)
-    written = data_files.write_file(root, found.metadata, staged)
-    metrics = {"numFiles": 1, "numOutputRows": rows.count, "numOutputBytes": written.path.stat().st_size}
-    actions, keys = [written.action], noted(rows.keys)
+    files, withdraw = _new_files(root, found.metadata, rows)
+    size = sum(file.path.stat().st_size for file in files)
+    metrics = {"numFiles": len(files), "numOutputRows": rows.count, "numOutputBytes": size}
+    actions, keys = [file.action for file in files], noted(rows.keys)
     change = FileChange(rows.table, root, found.version, actions, "WRITE", metrics, keys, found.transactions)
     try:
         known = log_changes.commit_files(change, session)
-    except (ConflictError, InvalidRequestError, PreconditionError):
-        # After any other error nobody knows whether the commit has landed.
-        data_files.discard(written.path)
+    except Exception as error:
+        if is_refusal(error):
+            withdraw()
         raise
     if known:
-        data_files.discard(written.path)
+        withdraw()
     return {key: known[application(key)] for key in rows.keys if application(key) in known}
+
+
+def _new_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[NewFile], Callable[[], None]]:
+    """Put files with the rows into a table's folder; return them, and what takes them out again."""
+    first = rows.stages[0]
+    if not first.is_small:  # and so alone
+        return first.publish(Path(root)), first.take_back
+    file = write_file(root, metadata, pa.concat_tables(stage.read() for stage in rows.stages))
+    return [file], functools.partial(discard, file.path)
 
 
 def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

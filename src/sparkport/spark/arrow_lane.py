@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.jobs import Jobs, Work
-from sparkport.spark.leftovers import owned, sweep
+from sparkport.spark.leftovers import discard, owned, sweep
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
 from sparkport.spark.provisional import first_numbers, lacks_all_ids
 from sparkport.spark.tasks import POSITION, ColumnRead, ReadPlan
@@ -146,7 +145,7 @@ class ArrowLane:
                     path.unlink()
                     yield from pa.ipc.open_stream(source)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard(folder)
 
     def _collected(
         self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
@@ -166,10 +165,9 @@ def matching_files(
         return list(snapshot.files)
     tested = {column.exact.name: column for column in columns if column.exact.name in _names(predicate)}
     condition = translate(predicate, {name: column.target() for name, column in tested.items()})
-    logged: dict[tuple[str, ...], StoredColumn] = {
-        (column.physical.name,): column.logged for column in tested.values()
-    }
-
+    logged: dict[tuple[str, ...], StoredColumn] = {}
+    for column in tested.values():
+        logged |= column.logged_fields
     tested_id = [column for column in tested.values() if is_rowid(column.exact)]
     ids = (tested_id[0].physical.name,) if tested_id else ()
     numbers = missing_ids(snapshot, tested_id)
@@ -185,7 +183,9 @@ def matching_files(
             return Bounds(
                 None, pa.scalar(-1, pa.int64()) if none else found.maximum, None, file.physical_rows
             )
-        return Bounds(found.minimum, found.maximum, found.null_count, file.physical_rows)
+        # Writers do not agree on whether a field of a struct that is NULL counts as one.
+        nulls = found.null_count if len(path) == 1 else None
+        return Bounds(found.minimum, found.maximum, nulls, file.physical_rows)
 
     return [file for file in snapshot.files if may_match(condition, functools.partial(known, file))]
 
@@ -205,7 +205,7 @@ def missing_ids(snapshot: DeltaSnapshot, columns: Iterable[TableColumn]) -> dict
 
 def sweep_spools() -> None:
     """Remove what servers have left behind that are gone."""
-    sweep(Path(tempfile.gettempdir()), _SPOOL)
+    sweep(tempfile.gettempdir(), _SPOOL)
 
 
 def _names(predicate: Expression | None) -> set[str]:

@@ -161,7 +161,7 @@ class UpdateStatement(ByIdStatement):
             rows = self._new_rows(located)
             return self._in_place(located, NewRows(rows, self._spark_fields(), self._stage))
         names = [column.logical for column in self._set]
-        folder, id_name = str(self._stage.folder), self._id_column.logical
+        folder, id_name = self._stage.on_disk(), self._id_column.logical
         work = functools.partial(merges.update, self._target.root, folder, id_name, names, distinct)
         return Change(work, len(distinct))
 
@@ -230,6 +230,6 @@ class DeleteStatement(ByIdStatement):
         if len(present) > merges.MOST_LISTED and not self._stage.rows:
             self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
             self._stage.close()
-        folder, id_name = str(self._stage.folder), self._id_column.logical
+        folder, id_name = self._stage.on_disk(), self._id_column.logical
         work = functools.partial(merges.delete, self._target.root, folder, id_name, present)
         return Change(work, len(present))

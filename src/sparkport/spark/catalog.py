@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ from sparkport.spark.creation import (
     NewTable,
     clear_unborn,
     create_delta,
-    make_schema_folder,
+    make_schema,
     move_folder,
     new_table,
-    remove_folder,
+    remove_schema,
+    remove_table,
     replace_delta,
     schema_details,
 )
@@ -75,7 +76,7 @@ class SparkCatalog(DynamicCatalog):
         self.engine = engine
         self._scalars = SparkScalars(engine)
         self.functions = catalog_functions(engine, self, switches, self._scalars.register)
-        self.ddl = Gate()  # whoever makes, moves or removes folders is alone
+        self._ddl = Gate()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
 
@@ -106,24 +107,34 @@ class SparkCatalog(DynamicCatalog):
         listing = self.engine.warehouse.listing()
         return CatalogVersion(listing.version + self.engine.transactions.expirations())
 
+    @contextlib.contextmanager
+    def changing(self, call: Call) -> Iterator[None]:
+        """Make, move or remove folders, alone: on what is there now, and so that it is seen at once."""
+        with self._ddl.alone(call), writing():
+            self.engine.warehouse.expire()
+            try:
+                yield
+            finally:
+                self.engine.warehouse.expire()
+
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> SparkSchema:
         """Make an empty schema."""
         if not name:
             raise InvalidRequestError("a schema needs a name")
-        with self.ddl.alone(call), writing():
+        with self.changing(call):
             if self.schema(call, name) is not None:
                 raise AlreadyExistsError("schema", name)
-            folder = self.local_folder(self.engine.warehouse.schema_folder(name))
+            folder = self.engine.warehouse.schema_folder(name)
             details = {"comment": options.comment, "tags": dict(options.tags)}
             try:
-                make_schema_folder(folder, details, new_folder(self.engine.staging))
+                make_schema(folder, details, new_folder(self.engine.staging))
             except FileExistsError as error:
                 raise AlreadyExistsError("schema", name) from error
         return SparkSchema(name, self)
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
         """Drop a schema, with its tables only if told to."""
-        with self.ddl.alone(call), writing(), contextlib.ExitStack() as closed:
+        with self.changing(call), contextlib.ExitStack() as closed:
             schema = self.schema(call, name)
             if schema is None:
                 if options.ignore_not_found:
@@ -138,8 +149,9 @@ class SparkCatalog(DynamicCatalog):
                 raise SchemaNotEmptyError(schema.name, len(entries))
             for entry in entries.values():
                 closed.enter_context(self.table(entry).gate.alone(call))
+            roots = [entry.root for entry in entries.values()]
             for folder in self.engine.warehouse.schema_folders(schema.name):
-                remove_folder(self.local_folder(folder), self.engine.trash)
+                remove_schema(folder, roots, self.engine.trash)
             for entry in entries.values():
                 self.forget(entry.root)
         return len(entries)
@@ -162,25 +174,29 @@ class SparkCatalog(DynamicCatalog):
         """Give a table another name, under which it is there at once; the old one is free then."""
         if not name:
             raise InvalidRequestError("a table needs a name")
-        with self.ddl.alone(call), table.gate.alone(call), writing():
+        with self.changing(call), table.gate.alone(call):
             entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
             if table.name not in entries:
                 raise NotFoundError("table", str(table), entries)
             taken = _same(name, entries)
             if taken not in {None, table.name}:
                 raise AlreadyExistsError("table", f"{table.schema}.{name}")
-            self.move(call, table, name)
+            if "://" in table.root:
+                raise UnsupportedOperationError("table", str(table), "RENAME in an object store")
+            if name != table.name:
+                work = functools.partial(log_changes.rename, table.root, name)
+                self.engine.jobs.run(call, str(table), work)
+                self.move(call, table, name)
 
     def move(self, call: Call, table: DeltaTable, name: str) -> None:
         """Move the folder of a table; the caller has made sure that nobody writes."""
         old, new = table.root, self.engine.warehouse.table_folder(table.schema, name)
         if new == old:
             return
-        folders = self.local_folder(old), self.local_folder(new)
         # Spark may know the new folder from a table that was there before.
         self.engine.jobs.run(call, str(table), functools.partial(log_changes.forget, new))
         try:
-            move_folder(*folders)
+            move_folder(Path(old), Path(new))
         except FileExistsError as error:
             raise AlreadyExistsError("table", f"{table.schema}.{name}") from error
         self.engine.forget(new)
@@ -194,12 +210,12 @@ class SparkCatalog(DynamicCatalog):
         """Make the table in a folder where there is none; the caller has made sure of that."""
         is_local = "://" not in table.root
         if is_local:
-            clear_unborn(Path(table.root), self.engine.trash)
+            clear_unborn(Path(table.root), Path(self.engine.trash))
         try:
             self.engine.jobs.run(call, name, functools.partial(create_delta, table))
         except SparkportError:
             if is_local:
-                clear_unborn(Path(table.root), self.engine.trash)
+                clear_unborn(Path(table.root), Path(self.engine.trash))
             raise
 
     def _schema_names(self) -> list[str]:
@@ -207,14 +223,6 @@ class SparkCatalog(DynamicCatalog):
         if self.functions and _same(SCHEMA, names) is None:
             names.append(SCHEMA)
         return names
-
-    def local_folder(self, location: str) -> Path:
-        """Return a folder that can be made and removed by this process."""
-        if "://" in location:
-            raise UnsupportedOperationError(
-                "warehouse", self.engine.warehouse.root, "this: it is no local folder"
-            )
-        return Path(location)
 
 
 class SparkSchema(UndoingSchema):
@@ -272,7 +280,7 @@ class SparkSchema(UndoingSchema):
         check_new_columns(arrow_schema)
         columns, constraints = declared(call, arrow_schema, options)
         catalog, engine = self._catalog, self._catalog.engine
-        with catalog.ddl.alone(call), writing():
+        with catalog.changing(call):
             if catalog.schema(call, self._name) is None:
                 raise NotFoundError("schema", self._name, engine.warehouse.listing().schemas)
             existing = self.table(call, name)
@@ -291,34 +299,33 @@ class SparkSchema(UndoingSchema):
                     engine.jobs.run(call, path, functools.partial(replace_delta, made))
                     if existing.name != name and "://" not in root:
                         catalog.move(call, existing, name)
-            found = self.table(call, name)
-        if found is None:
+        found = self.table(call, name)
+        if found is None:  # others have dropped it already
             raise NotFoundError("table", path)
         return found
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table and its files."""
-        with self._catalog.ddl.alone(call), writing():
+        with self._catalog.changing(call):
             table = self.table(call, name)
             if table is None:
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
-            folder = self._catalog.local_folder(table.root)
             with table.gate.alone(call):
-                remove_folder(folder, self._catalog.engine.trash)
+                remove_table(table.root, self._catalog.engine.trash)
             self._catalog.forget(table.root)
 
     def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table and its files if nobody has changed it since it was made."""
-        with self._catalog.ddl.alone(call), writing():
+        with self._catalog.changing(call):
             table = self.table(call, name)
-            if table is None or "://" in table.root:
+            if table is None:
                 return False
             with table.gate.alone(call):
                 if table.snapshot(call, None).time_point != made:
                     return False
-                remove_folder(Path(table.root), self._catalog.engine.trash)
+                remove_table(table.root, self._catalog.engine.trash)
             self._catalog.forget(table.root)
         return True
 
@@ -327,11 +334,10 @@ class SparkSchema(UndoingSchema):
         return bool(self._catalog.functions) and self._name.lower() == SCHEMA
 
     def _entries(self) -> Mapping[str, TableEntry]:
-        return self._catalog.engine.warehouse.listing().schemas.get(self._name, {})
+        return self._catalog.engine.warehouse.tables(self._name)
 
     def _details(self) -> dict[str, Any]:
-        folder = self._catalog.engine.warehouse.schema_folder(self._name)
-        return {} if "://" in folder else schema_details(Path(folder))
+        return schema_details(self._catalog.engine.warehouse.schema_folder(self._name))
 
 
 def _same(name: str, known: Iterable[str]) -> str | None:

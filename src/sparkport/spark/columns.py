@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,23 +61,54 @@ class TableColumn:
         """How the log speaks of it."""
         return StoredColumn((self.physical.name,), self.stored.type)
 
-    def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
-        """How a predicate finds it in files, or in a query of Spark's."""
-        allowed = pushable(self.exact)
-        return ColumnTarget(
-            physical=self.logical if by_logical_name else self.physical.name,
-            storage=self.stored.type,
-            exact=self.exact,
-            equality=allowed.equality,
-            order=allowed.order,
-            encode=self._encoded,
-        )
+    @property
+    def logged_fields(self) -> dict[tuple[str, ...], StoredColumn]:
+        """How the log speaks of it and of the fields within it, by the paths of their targets."""
+        name = self.physical.name
+        return dict(_logged((name,), (name,), self.stored.type, self.physical.type))
 
-    def _encoded(self, value: pa.Scalar) -> pa.Scalar | None:
-        try:
-            return encode_scalar(value, self.exact)
-        except InvalidRequestError:
-            return None  # no stored value is exactly this one
+    def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
+        """How a predicate finds it in what tasks have read, or in a query of Spark's."""
+        name = self.logical if by_logical_name else self.physical.name
+        return _target((name,), self.exact, self.stored.type, has_fields=self.is_as_stored)
+
+
+def _target(
+    path: tuple[str, ...], exact: pa.Field, stored: pa.DataType, *, has_fields: bool = True
+) -> ColumnTarget:
+    allowed = pushable(exact)
+    fields: tuple[ColumnTarget, ...] = ()
+    # Other types may be stored as structs too, but not field by field.
+    if has_fields and pa.types.is_struct(exact.type) and pa.types.is_struct(stored):
+        fields = tuple(
+            _target((*path, inner.name), field, inner.type)
+            for field, inner in zip(exact.type, stored, strict=True)
+        )
+    return ColumnTarget(
+        physical=path,
+        storage=stored,
+        exact=exact,
+        equality=allowed.equality,
+        order=allowed.order,
+        encode=functools.partial(_encoded, exact),
+        fields=fields,
+    )
+
+
+def _encoded(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
+    try:
+        return encode_scalar(value, exact)
+    except InvalidRequestError:
+        return None  # no stored value is exactly this one
+
+
+def _logged(
+    path: tuple[str, ...], names: tuple[str, ...], stored: pa.DataType, physical: pa.DataType
+) -> Iterator[tuple[tuple[str, ...], StoredColumn]]:
+    yield path, StoredColumn(names, stored)
+    if pa.types.is_struct(stored) and pa.types.is_struct(physical):
+        for field, inner in zip(stored, physical, strict=True):
+            yield from _logged((*path, field.name), (*names, inner.name), field.type, inner.type)
 
 
 def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
@@ -128,10 +160,12 @@ def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool =
     """Return the column for a field of a Spark schema."""
     name = field["name"]
     try:
+        stored = pa.field(name, storage_type(field["type"]))
+        is_plain = mode == "none" and isinstance(field["type"], str)
         return TableColumn(
             exact=arrow_field(field),
-            stored=pa.field(name, storage_type(field["type"])),
-            physical=_physical_field(field, mode),
+            stored=stored,
+            physical=stored if is_plain else _physical_field(field, mode),
             logical=name,
             is_partition=is_partition,
             is_padded=has_padding(field),

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -32,11 +33,12 @@ from sparkport.spark.staging import Stage
 _log = structlog.get_logger("sparkport.spark")
 
 _POLL_SECONDS = 0.1
-_SMALL_ROWS = 50_000
 _MOST_TOGETHER = 64
 _MOST_TRIES = 8
 _MOST_APPENDS = 3
 _FIRST_PAUSE = 0.05
+_GATHERING_SHARE = 0.25
+_GATHERING_SECONDS = 0.1
 
 T = TypeVar("T")
 Outcome = Callable[[str | None], int | None]
@@ -85,7 +87,9 @@ class TableCommits:
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: deque[_Append] = deque()
+        self._has_come = threading.Condition(self._lock)
         self._is_appending = False
+        self._together, self._seconds = 1, 0.0  # of the last joint commit
 
     @contextlib.contextmanager
     def alone(self, call: Call) -> Iterator[None]:
@@ -143,14 +147,16 @@ class TableCommits:
         many rows the statement has appended.
         """
         entry = _Append(stage, list(fields), call.idempotency_key)
-        if stage.rows > _SMALL_ROWS:
+        if not stage.is_small:
             known = self._landed(entry.key, lambda: self._appended(call, [entry]).get(entry.key or ""))
             return stage.rows if known is None else known
         with self._lock:
             self._waiting.append(entry)
+            self._has_come.notify()
             leads, self._is_appending = not self._is_appending, True
         if leads:
-            self._jobs.submit(self._drain)
+            # No thread of the jobs: each commit needs one of those, and they could all be waiting here.
+            threading.Thread(target=self._drain, name="commits", daemon=True).start()
         while not _is_done(entry.done):
             if call.cancelled or (call.remaining() or 1) <= 0:
                 with self._lock:
@@ -188,13 +194,22 @@ class TableCommits:
         """Commit what waits, all of it at a time, until nothing does."""
         while True:
             with self._lock:
+                if self._waiting:
+                    self._gather()
                 if not self._waiting:
                     self._is_appending = False
                     return
                 group = self._joined()
                 for entry in group:
                     self._waiting.remove(entry)
+            begun = time.monotonic()
             self._commit(group)
+            self._together, self._seconds = len(group), time.monotonic() - begun
+
+    def _gather(self) -> None:
+        """Wait a moment for as many as shared the last commit: clients that go on are back soon."""
+        patience = min(_GATHERING_SHARE * self._seconds, _GATHERING_SECONDS)
+        self._has_come.wait_for(lambda: len(self._waiting) >= self._together, patience)
 
     def _joined(self) -> list[_Append]:
         """Return those of the waiting that can share the next commit."""

@@ -7,7 +7,7 @@ import errno
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.spark import log_changes
 from sparkport.spark.columns import rowid_spark_field
 from sparkport.spark.constraints import packed
+from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.folders import MORE
 from sparkport.spark.indexing import with_indexed_ids
@@ -100,8 +101,18 @@ def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
         session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()
 
 
-def make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
+def make_schema(folder: str, details: Mapping[str, Any], hidden: str) -> None:
     """Make a schema's folder with what is noted of it, at once. Raises FileExistsError if it is taken."""
+    if "://" not in folder:
+        _make_schema_folder(Path(folder), details, Path(hidden))
+        return
+    # A store has no folders but those that something is in.
+    location = f"{folder}/{SCHEMA_DETAILS}"
+    with storage_of(location).create(location) as file:
+        file.write(json.dumps(details).encode())
+
+
+def _make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
     hidden.mkdir(parents=True)
     try:
         (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
@@ -112,10 +123,11 @@ def make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -
         raise
 
 
-def schema_details(folder: Path) -> dict[str, Any]:
+def schema_details(folder: str) -> dict[str, Any]:
     """Return what is noted of a schema; nothing if others have made or changed the folder."""
+    location = f"{folder}/{SCHEMA_DETAILS}"
     try:
-        found = json.loads((folder / SCHEMA_DETAILS).read_text(encoding="utf-8"))
+        found = json.loads(storage_of(location).read(location))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -134,6 +146,26 @@ def move_folder(folder: Path, target: Path) -> None:
             raise FileExistsError(target) from error
         raise
     _prune(folder.parent)
+
+
+def remove_table(root: str, trash: str) -> None:
+    """Make a table vanish, and then its files: on a local disk at once, in a store when its log is gone."""
+    if "://" not in root:
+        remove_folder(Path(root), Path(trash))
+        return
+    storage = storage_of(root)
+    storage.remove(f"{root}/{_LOG}")
+    storage.remove(root)
+
+
+def remove_schema(folder: str, tables: Iterable[str], trash: str) -> None:
+    """Make a folder with its tables vanish: on a local disk at once, in a store table by table."""
+    if "://" not in folder:
+        remove_folder(Path(folder), Path(trash))
+        return
+    for root in tables:
+        remove_table(root, trash)
+    storage_of(folder).remove(folder)
 
 
 def remove_folder(folder: Path, trash: Path) -> None:

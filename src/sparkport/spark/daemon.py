@@ -4,11 +4,13 @@ Spark runs this module instead of its own and lets each worker forget what it kn
 the import path before every task. Where that has archives, as Spark's usual path has, each
 of them is read again then, and that is most of the time of a small task: so they go, and
 PySpark is taken from where it is installed. What a task needs is imported once, before the
-workers are forked.
+workers are forked, and kept out of the garbage collection that each worker makes after every
+task: looking through it would take longer than a small task itself.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 
 _ARCHIVES = (".zip", ".jar", ".egg")
@@ -28,6 +30,8 @@ def main() -> None:
 
     del tasks, pyarrow
 
+    gc.collect()
+    gc.freeze()
     manager()  # type: ignore[no-untyped-call]
 
 

@@ -10,9 +10,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError, UnsupportedOperationError
+
+_DELTA = "org.apache.spark.sql.delta"
+_CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 
 
 def has_transactions(session: SparkSession) -> bool:
@@ -27,46 +31,62 @@ class DeltaJava:
         if not has_transactions(session):
             raise UnsupportedOperationError("session", "Spark Connect", "this change of a table")
         self.session = session._jsparkSession  # noqa: SLF001
-        self.jvm: Any = session._jvm  # noqa: SLF001
+        self._client: Any = session._jvm._gateway_client  # type: ignore[union-attr]  # noqa: SLF001
         self.empty = self.singleton("scala.collection.immutable.Nil$")
+        self.none = self.singleton("scala.None$")
+
+    def type(self, name: str) -> Any:  # noqa: ANN401
+        """Return a class, at no cost: `jvm.org.apache...` would ask Java about every package on the way."""
+        return JavaClass(name, self._client)
 
     def singleton(self, name: str) -> Any:  # noqa: ANN401
         """Return the one object of a Scala `object`."""
-        found = self.jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        return getattr(found, "MODULE$")
+        return getattr(self.type(name), "MODULE$")
+
+    def some(self, value: Any) -> Any:  # noqa: ANN401
+        """Return an option that has a value."""
+        return self.type("scala.Some")(value)
 
     def operation(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
         """Return what the history will say of a commit."""
-        return getattr(self.jvm.org.apache.spark.sql.delta, f"DeltaOperations${name}")(*arguments)
+        return self.type(f"{_DELTA}.DeltaOperations${name}")(*arguments)
 
     def watch(self, transaction: Any, keys: Iterable[str]) -> None:  # noqa: ANN401
         """Make it a conflict if another commit notes one of the keys meanwhile."""
         # To ask the transaction for them would do so too, but makes Delta read its whole state.
+        read = transaction.readTxn()
         for key in keys:
-            transaction.readTxn().addOne(key)
+            read.addOne(key)
 
     def operation_of_rows(self, name: str) -> Any:  # noqa: ANN401
         """Return INSERT, UPDATE or DELETE for the history, without a condition."""
-        none = self.jvm.scala.Option.empty()
         match name:
             case "UPDATE":
-                return self.operation("Update", none)
+                return self.operation("Update", self.none)
             case "DELETE":
                 return self.operation("Delete", self.empty)
             case _:
-                append = self.jvm.org.apache.spark.sql.SaveMode.Append
-                return self.operation("Write", append, *[none] * 8)
+                append = self.type("org.apache.spark.sql.SaveMode").Append
+                return self.operation("Write", append, *[self.none] * 8)
 
     def transaction(self, root: str, version: int | None = None) -> Any:  # noqa: ANN401
         """Begin at a version, or at the newest one."""
-        log = self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session, root)
-        none = self.jvm.scala.Option.empty()
-        snapshot = log.update(False, none, none)
+        log = self.type(f"{_DELTA}.DeltaLog").forTable(self.session, root)
+        snapshot = log.update(False, self.none, self.none)
         if version is not None and snapshot.version() != version:
-            snapshot = log.getSnapshotAt(version, none, none, False)
-        return log.startTransaction(none, self.jvm.scala.Option.apply(snapshot))
+            snapshot = log.getSnapshotAt(version, self.none, self.none, False)
+        return log.startTransaction(self.none, self.some(snapshot))
+
+    def checkpoint(self, root: str) -> None:
+        """Write a checkpoint of the newest version, if the table is still there."""
+        log = self.type(f"{_DELTA}.DeltaLog").forTable(self.session, root)
+        snapshot = log.update(False, self.none, self.none)
+        if snapshot.version() >= 0:
+            log.checkpointAndCleanUpDeltaLog(snapshot, self.none)
+
+    def leave_checkpoint(self, transaction: Any) -> None:  # noqa: ANN401
+        """Let a transaction write no checkpoint after its commit."""
+        transaction.postCommitHooks().subtractOne(self.singleton(f"{_DELTA}.hooks.CheckpointHook$"))
 
     def transaction_at(self, root: str, version: int, table: str) -> Any:  # noqa: ANN401
         """Begin at a version. Raises ConflictError if it is no longer the newest."""
@@ -94,13 +114,26 @@ class DeltaJava:
             metadata.createdTime(),
         )
 
+    def renamed(self, metadata: Any, name: str) -> Any:  # noqa: ANN401
+        """Return the metadata of a table with another name."""
+        return metadata.copy(
+            metadata.id(),
+            name,
+            metadata.description(),
+            metadata.format(),
+            metadata.schemaString(),
+            metadata.partitionColumns(),
+            metadata.configuration(),
+            metadata.createdTime(),
+        )
+
     def rows(self, transaction: Any, files: list[Any]) -> Any:  # noqa: ANN401
         """Return the rows of some files of a transaction's table, less those that are deleted."""
         # Delta takes the session of the thread, and a thread of ours has none by itself.
-        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.session)
-        is_streaming, no_name = False, self.jvm.scala.Option.empty()
+        self.type("org.apache.spark.sql.classic.SparkSession").setActiveSession(self.session)
+        is_streaming = False
         return transaction.deltaLog().createDataFrame(
-            transaction.snapshot(), self.sequence(files), is_streaming, no_name
+            transaction.snapshot(), self.sequence(files), is_streaming, self.none
         )
 
     def properties(self, configuration: Mapping[str, str]) -> Any:  # noqa: ANN401
@@ -114,22 +147,23 @@ class DeltaJava:
         """Let the history say how much a commit has changed."""
         found = self.singleton("scala.collection.immutable.Map$").empty()
         context = self.session.sparkContext()
+        create = self.type("org.apache.spark.sql.execution.metric.SQLMetrics").createMetric
         for name, number in metrics.items():
-            metric = self.jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+            metric = create(context, name)
             metric.set(number)
             found = found.updated(name, metric)
         transaction.registerSQLMetrics(self.session, found)
 
     def sequence(self, items: tuple[Any, ...] | list[Any]) -> Any:  # noqa: ANN401
         """Return a Scala sequence."""
-        gathered = self.jvm.java.util.ArrayList()
+        gathered = self.type("java.util.ArrayList")()
         for item in items:
             gathered.add(item)
-        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(gathered).toSeq()
+        return self.type(_CONVERTERS).asScala(gathered).toSeq()
 
     def listed(self, sequence: Any) -> list[Any]:  # noqa: ANN401
         """Return what is in a Scala sequence."""
-        return list(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence))
+        return list(self.type(_CONVERTERS).asJava(sequence))
 
     def actions(self) -> Actions:
         """Return a list for the actions of a commit."""
@@ -142,6 +176,7 @@ class Actions:
     def __init__(self, java: DeltaJava) -> None:
         self._java = java
         self._items: list[Any] = []
+        self._read = java.singleton(f"{_DELTA}.actions.Action$").fromJson
 
     def remove_all(self, transaction: Any) -> None:  # noqa: ANN401
         """Remove all files; another commit meanwhile is a conflict then."""
@@ -149,8 +184,7 @@ class Actions:
 
     def add_json(self, texts: Iterable[str]) -> None:
         """Add actions that are written as in a log."""
-        read = self._java.singleton("org.apache.spark.sql.delta.actions.Action$").fromJson
-        self._items += [read(text) for text in texts]
+        self._items += [self._read(text) for text in texts]
 
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""
@@ -158,18 +192,16 @@ class Actions:
 
     def note(self, key: str, version: int) -> None:
         """Note the version of an application."""
-        jvm = self._java.jvm
-        now = jvm.scala.Option.apply(int(time.time() * 1000))
-        self._items.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(key, version, now))
+        now = int(time.time() * 1000)
+        self.add_json([json.dumps({"txn": {"appId": key, "version": version, "lastUpdated": now}})])
 
     def rearrange(self, old: list[Any], new: Any) -> None:  # noqa: ANN401
         """Put files that the transaction has written in the place of others with the same rows."""
         now = int(time.time() * 1000)
         self._items += [file.removeWithTimestamp(now, False) for file in old]
-        read = self._java.jvm.org.apache.spark.sql.delta.actions.Action.fromJson
         for file in self._java.listed(new):
             ((kind, details),) = json.loads(file.json()).items()
-            self._items.append(read(json.dumps({kind: {**details, "dataChange": False}})))
+            self.add_json([json.dumps({kind: {**details, "dataChange": False}})])
 
     def sequence(self) -> Any:  # noqa: ANN401
         """Return the actions as Delta wants them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
@@ -78,14 +77,14 @@ class Engine:
             self._commits.pop(root, None)
 
     @property
-    def staging(self) -> Path:
+    def staging(self) -> str:
         """Where rows are kept until they are committed."""
-        return Path(self.warehouse.root) / "_sparkport" / "staging"
+        return f"{self.warehouse.root}/_sparkport/staging"
 
     @property
-    def trash(self) -> Path:
+    def trash(self) -> str:
         """Where dropped folders go before their files do."""
-        return Path(self.warehouse.root) / "_sparkport" / "trash"
+        return f"{self.warehouse.root}/_sparkport/trash"
 
     def close(self) -> None:
         """Stop all scans and Spark."""

@@ -224,6 +224,13 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
     return ours
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether an error of a commit says that nothing was committed; after others nobody knows."""
+    if isinstance(error, SparkportError):
+        return isinstance(error, ConflictError | InvalidRequestError | PreconditionError)
+    return isinstance(translated(error), ConflictError)
+
+
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
     """Run a block that writes files, by itself or through Spark.

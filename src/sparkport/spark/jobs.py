@@ -111,10 +111,6 @@ class Jobs:
         finally:
             cancel()
 
-    def submit(self, work: Callable[[], None]) -> None:
-        """Run something on one of the threads; it must deal with its own errors."""
-        self._threads.submit(work)
-
     def iterate(self, call: Call, table: str, work: Work[Iterator[T]]) -> Iterator[T]:
         """Yield what work gives bit by bit, on the caller's own thread."""
         group = _new_group()

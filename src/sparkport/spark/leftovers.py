@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
 import time
 from pathlib import Path
+
+from sparkport.spark.delta.files import storage_of
 
 # In a container a server has the same number as the one before it.
 _TOKEN = secrets.token_hex(4)
@@ -17,28 +20,50 @@ def owned(prefix: str) -> str:
     return f"{prefix}{os.getpid()}-{_TOKEN}-"
 
 
-def sweep(folder: Path, prefix: str) -> None:
+def discard(folder: Path) -> None:
+    """Remove a folder of one's own that others may be about to write to: they no longer find it."""
+    aside = folder.with_name(f"{folder.name}-gone")
+    with contextlib.suppress(FileNotFoundError):  # whoever cleans up temporary folders was here
+        folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def sweep(folder: str, prefix: str) -> None:
     """Remove the folders of this kind whose servers are gone."""
-    for path in folder.glob(f"{prefix}*-*"):
-        owner, _, rest = path.name.removeprefix(prefix).partition("-")
-        if owner.isdigit() and not _is_running(int(owner), rest):
-            shutil.rmtree(path, ignore_errors=True)
+    for name in _names(folder):
+        owner, _, rest = name.removeprefix(prefix).partition("-")
+        if name.startswith(prefix) and rest and owner.isdigit() and not _is_running(int(owner), rest):
+            _remove(f"{folder}/{name}")
 
 
-def sweep_all(folder: Path, *, unused_seconds: float = 0) -> None:
+def sweep_all(folder: str, *, unused_seconds: float = 0) -> None:
     """Remove all that is in a folder and was not changed for a while, whoever has left it there."""
-    before = time.time() - unused_seconds
-    for path in folder.glob("*/"):
-        if not unused_seconds or _changed(path) < before:
-            shutil.rmtree(path, ignore_errors=True)
+    before = (time.time() - unused_seconds) * 1000
+    for name in _names(folder):
+        if not unused_seconds or _changed_ms(f"{folder}/{name}") < before:
+            _remove(f"{folder}/{name}")
 
 
-def _changed(folder: Path) -> float:
-    """Return when a folder or a file in it was last changed; never, once it is gone."""
+def _names(folder: str) -> list[str]:
     try:
-        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
-    except FileNotFoundError:
-        return float("inf")
+        return storage_of(folder).names(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove(folder: str) -> None:
+    # What stays is removed by the next server.
+    with contextlib.suppress(OSError):
+        storage_of(folder).remove(folder)
+
+
+def _changed_ms(folder: str) -> float:
+    """Return when a file in a folder was last changed; never, where there is none."""
+    try:
+        times = storage_of(folder).modification_times(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        times = {}
+    return max(times.values(), default=float("inf"))
 
 
 def _is_running(process: int, rest: str) -> bool:

@@ -105,7 +105,8 @@ def commit(change: LogChange, session: SparkSession) -> None:
 def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
     """Make the change in one commit, after whatever others have committed since its version.
 
-    Returns the keys that are noted already, if any are, with what is noted; nothing is done then.
+    Writes no checkpoint, also when one is due. Returns the keys that are noted already, if any are, with
+    what is noted; nothing is done then.
     """
     java = DeltaJava(session)
     transaction = java.transaction(change.root, change.version)
@@ -119,6 +120,7 @@ def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
     for key, affected in change.keys.items():
         actions.note(key, affected)
     java.register(transaction, change.metrics)
+    java.leave_checkpoint(transaction)
     transaction.commit(actions.sequence(), java.operation_of_rows(change.operation))
     return {}
 
@@ -219,9 +221,28 @@ def replace(
     actions = java.actions()
     actions.remove_all(transaction)
     is_managed, or_creates, as_select = False, False, False
-    unknown = [java.jvm.scala.Option.empty()] * 7
+    unknown = [java.none] * 7
     operation = java.operation("ReplaceTable", new, is_managed, or_creates, as_select, *unknown)
     transaction.commit(actions.sequence(), operation)
+
+
+def rename(root: str, name: str, session: SparkSession) -> None:
+    """Note a table's new name in its log: renaming is a version like every other statement.
+
+    Over Spark Connect it is none, for SQL cannot say it.
+    """
+    if not has_transactions(session):
+        return
+    java = DeltaJava(session)
+    transaction = java.transaction(root)
+    old = transaction.metadata()
+    transaction.updateMetadata(java.renamed(old, name), False)
+    transaction.commit(java.empty, java.operation("UpdateSchema", old.schema(), old.schema()))
+
+
+def checkpoint(root: str, session: SparkSession) -> None:
+    """Write a checkpoint of the newest version, and remove what Delta keeps no longer of the log."""
+    DeltaJava(session).checkpoint(root)
 
 
 def dependent_checks(root: str, column: tuple[str, ...], session: SparkSession) -> list[str]:
@@ -238,5 +259,5 @@ def forget(root: str, session: SparkSession) -> None:
     """Let Spark forget a folder: another table may come to its place."""
     if has_transactions(session):
         java = DeltaJava(session)
-        path = java.jvm.org.apache.hadoop.fs.Path(root)
-        java.jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(java.session, path)
+        path = java.type("org.apache.hadoop.fs.Path")(root)
+        java.type("org.apache.spark.sql.delta.DeltaLog").invalidateCache(java.session, path)

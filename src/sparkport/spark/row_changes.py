@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.data_files import discard
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
 from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.errors import is_refusal
 from sparkport.spark.keyed import noted
 from sparkport.spark.log_changes import FileChange, MakeRows
 from sparkport.spark.staged_rows import staged_rows
@@ -106,7 +106,7 @@ def commit(
     actions = [_removal(file) for file, _ in files]
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MOST_ROWS
-    if new_rows is not None and is_small and data_files.can_write(found.protocol, found.metadata):
+    if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
         new_file = data_files.write_file(root, found.metadata, new_rows.rows)
         written.append(new_file.path)
         actions.append(new_file.action)
@@ -132,9 +132,9 @@ def commit(
                 rows,
             )
             done_already = log_changes.commit_files(change, session)
-    except (ConflictError, InvalidRequestError, PreconditionError):
-        # After any other error nobody knows whether the commit has landed.
-        discard(*written)
+    except Exception as error:
+        if is_refusal(error):
+            discard(*written)
         raise
     if done_already:
         discard(*written)
@@ -149,7 +149,7 @@ def _staged(new_rows: NewRows | None) -> Iterator[MakeRows | None]:
         return
     stage = new_rows.stage.beside(new_rows.rows)
     try:
-        yield functools.partial(staged_rows, new_rows.fields, [str(stage.folder)])
+        yield functools.partial(staged_rows, new_rows.fields, [stage])
     finally:
         stage.remove()
 

@@ -109,16 +109,14 @@ class SparkHost:
             raise
         except Exception as error:
             # Once its process is gone, PySpark fails in ways that say nothing of it.
-            if self._is_lost(link, error):
+            is_lost = self._is_lost(link, error)
+            ours = None if is_lost else translated(error, table) or user_failure(error)
+            if is_lost or (ours is None and _is_dying(link)):
                 self._lose(link)
                 raise UnavailableError("Spark stopped while it worked on this call; try again") from error
             call.check()
-            ours = translated(error, table)
             if ours is None:
-                failure = user_failure(error)
-                if failure is None:
-                    raise
-                raise failure from error
+                raise
             raise ours from error
 
     def stop(self, patience: float = _STOP_SECONDS) -> None:
@@ -217,7 +215,7 @@ class SparkHost:
             jars = delta_jars(
                 settings.jars_folder, ivy_settings=settings.ivy_settings, progress=self._progress
             )
-        sweep(Path(tempfile.gettempdir()), _SCRATCH)
+        sweep(tempfile.gettempdir(), _SCRATCH)
         scratch = tempfile.TemporaryDirectory(prefix=owned(_SCRATCH), ignore_cleanup_errors=True)
         conf = start_conf(settings, jars, Path(scratch.name), archive_options(settings, java, jars))
         jvm = Jvm(java, conf, Path(scratch.name))
@@ -254,11 +252,7 @@ class SparkHost:
     def _is_lost(self, link: _Link, error: Exception) -> bool:
         if self._link is not link or is_session_lost(error):
             return True
-        if link.jvm is not None and isinstance(error, OSError | EOFError):
-            # A process that dies closes its sockets a little before it can be seen to be dead.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                link.jvm.process.wait(_DEATH_SECONDS)
-        return not link.alive
+        return _is_dying(link) if isinstance(error, OSError | EOFError) else not link.alive
 
     def _lose(self, link: _Link) -> None:
         """Replace a session that is of no more use."""
@@ -268,6 +262,14 @@ class SparkHost:
             _log.error("Spark was lost and is started again")
             self._link = None
             self._begin(link)
+
+
+def _is_dying(link: _Link) -> bool:
+    """Tell whether Spark's process ends about now: its sockets close a little before that can be seen."""
+    if link.jvm is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            link.jvm.process.wait(_DEATH_SECONDS)
+    return not link.alive
 
 
 def _close(link: _Link, patience: float = _STOP_SECONDS) -> None:
@@ -281,7 +283,8 @@ def _close(link: _Link, patience: float = _STOP_SECONDS) -> None:
         try:
             link.session.stop()
         except Exception as error:  # noqa: BLE001
-            _log.warning("Spark did not stop cleanly", reason=type(error).__name__)
+            if not _is_dying(link):
+                _log.warning("Spark did not stop cleanly", reason=type(error).__name__)
         finally:
             force.cancel()
     forget_session()

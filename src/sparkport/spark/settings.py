@@ -32,15 +32,25 @@ _SESSION_CONF = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Small splits: the first batch of a scan is there early, and a cancelled scan has little to throw away.
     "spark.sql.files.maxPartitionBytes": "8m",
+    # Else it takes four megabytes of time to open a file, and a log of small commits dozens of tasks.
+    "spark.sql.files.openCostInBytes": "64k",
     # Replaying a log in 50 tasks, as is Delta's default, is most of the latency of a small table.
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
+    # The statement whose turn it is waits for it, so the server writes checkpoints much earlier by itself.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "200",
     # Else VACUUM takes the hours it is told for nothing, without a word.
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
 
+_BY_FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 _START_CONF = {
     "spark.app.name": "sparkport",
+    # On a local disk Hadoop starts a process for each look at a file's links and each change of its mode.
+    # Without files of checksums beside those of the log there are half as many.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.python.worker.reuse": "true",
@@ -132,6 +142,9 @@ def session_conf(settings: SparkSettings) -> dict[str, str]:
         ours["spark.sql.shuffle.partitions"] = str(settings.cores)
         # VACUUM lists a table's folder in so many tasks, whatever is in there: ten thousand unless told.
         ours["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(4 * settings.cores)
+        # Delta writes a checksum after each commit. To put it into its place, Spark's default starts a
+        # process ten times on a local disk, which takes longer than the commit itself.
+        ours["spark.sql.streaming.checkpointFileManagerClass"] = _BY_FILE_SYSTEM
     return _merged(ours, settings.conf)
 
 

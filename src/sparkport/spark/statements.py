@@ -26,10 +26,12 @@ from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.commits import TableCommits
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.data_files import Layout, can_write, layout_of
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.evolution import bare
 from sparkport.spark.gates import Gate
+from sparkport.spark.names import staged_name
 from sparkport.spark.provisional import OF_NO_FILE
 from sparkport.spark.row_changes import Located
 from sparkport.spark.staging import Stage
@@ -182,11 +184,23 @@ def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
     return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
 
 
+def _own_layout(engine: Engine, root: str, metadata: Metadata) -> Layout | None:
+    """Return how new rows lie in files of a table, None if only Spark can write these."""
+    protocol = engine.log(root).heading().protocol
+    if engine.host.is_connect or not can_write(root, protocol, metadata):
+        return None
+    layout = layout_of(metadata)
+    # Should the table be changed meanwhile, Spark reads the files, and must not take names apart.
+    is_readable = all(staged_name(name) == name for name in layout.names_in_files)
+    return layout if is_readable else None
+
+
 class InsertStatement(SparkStatement):
     """Appends rows under fresh ids."""
 
     def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
         super().__init__(call, engine, target, returning=returning)
+        self._stage = Stage(engine.staging, _own_layout(engine, target.root, self._metadata))
         self._checks = RowChecks(call, target, self._constraints)
         self._answered = 0
 

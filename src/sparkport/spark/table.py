@@ -36,6 +36,7 @@ from sparkport.spark.adoption import give_ids, is_adoptable
 from sparkport.spark.alter import alter
 from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
 from sparkport.spark.by_id import DeleteStatement, UpdateStatement
+from sparkport.spark.checkpointing import Checkpointing
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
@@ -75,10 +76,11 @@ class DeltaTable(DynamicTable):
     ) -> None:
         self._rename = rename
         self.gate = Gate()  # who commits rows is inside together with others, who alters alone
+        self._checkpoints = Checkpointing(engine.jobs, self.gate)
         self._entry = entry
         self._engine = engine
         self._log = engine.log(entry.root)
-        self._columns: tuple[Metadata, tuple[TableColumn, ...]] | None = None
+        self._columns: tuple[Metadata, tuple[TableColumn, ...], pa.Schema] | None = None
 
     @property
     def name(self) -> str:
@@ -183,6 +185,7 @@ class DeltaTable(DynamicTable):
             if self._rename is None:
                 raise UnsupportedOperationError("table", str(self), "RENAME")
             self._rename(call, self, change.new_name)
+            self.wrote(call)
             return
         with self.gate.alone(call), writing():
             alter(call, self._engine, self, change)
@@ -286,10 +289,11 @@ class DeltaTable(DynamicTable):
         return seen is None or seen == self._log.newest_version()
 
     def wrote(self, call: Call) -> None:
-        """Let the call's transaction see what it has committed."""
+        """Let the call's transaction see what it has committed, and the log not become long."""
         self._engine.transactions.wrote(
             call, self._entry.schema, self._entry.name, self._log.newest_version()
         )
+        self._checkpoints.tend(str(self), self._log)
 
     def _stored(
         self,
@@ -389,14 +393,19 @@ class DeltaTable(DynamicTable):
         return newer if self._arrow_schema(newer).equals(self._arrow_schema(found)) else found
 
     def _columns_of(self, found: Heading | DeltaSnapshot) -> tuple[TableColumn, ...]:
+        return self._known(found)[1]
+
+    def _arrow_schema(self, found: Heading | DeltaSnapshot) -> pa.Schema:
+        return self._known(found)[2]
+
+    def _known(self, found: Heading | DeltaSnapshot) -> tuple[Metadata, tuple[TableColumn, ...], pa.Schema]:
+        """Return the columns of a version in both forms: the same objects until they change."""
         kept = self._columns
         if kept is None or kept[0] is not found.metadata:
             columns = table_columns(found.metadata, shows_ids=self._adopts(found))
-            self._columns = kept = (found.metadata, columns)
-        return kept[1]
-
-    def _arrow_schema(self, found: Heading | DeltaSnapshot) -> pa.Schema:
-        return pa.schema([column.exact for column in self._columns_of(found)])
+            arrow_schema = pa.schema([column.exact for column in columns])
+            self._columns = kept = (found.metadata, columns, arrow_schema)
+        return kept
 
     def __str__(self) -> str:
         return f"{self._entry.schema}.{self._entry.name}"

@@ -7,8 +7,8 @@ Executors need pyarrow but not sparkport: away from the server's own machine thi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,12 +56,14 @@ class ReadPlan:
 class Piece:
     """A part of a file: the row groups whose middle lies between two offsets.
 
+    `location` is one of Arrow's: a local path, or a store's scheme, authority and key as they are.
+
     `constants` has the columns that are not in the file, by physical name; `kept` has a bit per row
     of the file that is set unless the row was deleted. The rows of the file are numbered downwards
     from `first_number`; without it every row has an id.
     """
 
-    uri: str
+    location: str
     start: int
     stop: int
     constants: tuple[tuple[str, pa.Scalar], ...] = ()
@@ -73,7 +75,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
     """Return the rows of a piece under the names and types wanted, in the order of the file."""
     import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
 
-    filesystem, path = _located(piece.uri)
+    filesystem, path = _located(piece.location)
     fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
     metadata = fragment.metadata
     legacy = legacy_columns(metadata)
@@ -82,25 +84,28 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
         groups &= _possible(fragment, plan, piece)
     if not groups:
         return
-    present = _present(metadata.schema.to_arrow_schema(), plan)
-    names = sorted(set(present.values()))
-    located = piece.first_number is not None or any(c.physical.name == POSITION for c in plan.columns)
-    if located:
-        present[POSITION] = POSITION
-    constants = dict(piece.constants)
     with filesystem.open_input_file(path) as source:
         parquet = pq.ParquetFile(
-            source, metadata=metadata, pre_buffer=True, coerce_int96_timestamp_unit="us", memory_map=True
+            source,
+            metadata=metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit="us",
+            memory_map=True,
+            read_dictionary=_repetitive(metadata, groups),
         )
+        probe = _probe(plan)
         for group in sorted(groups):
-            offset = sum(metadata.row_group(i).num_rows for i in range(group))
-            for raw in _raw_batches(parquet, group, names, plan):
-                stop = offset + raw.num_rows
-                rows = rebased(raw, legacy, metadata) if legacy else raw
-                rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
-                rows = _kept(rows, piece.kept, offset)
-                offset = stop
-                yield from _shaped(plan, rows, present, constants, piece.first_number)
+            reach = None
+            if probe is not None:
+                tested = _group(parquet, group, probe, piece, legacy)
+                reach = max((stop for stop, batch in tested if batch.num_rows), default=None)
+                if reach is None:
+                    continue
+            for stop, batch in _group(parquet, group, plan, piece, legacy):
+                if batch.num_rows:
+                    yield batch
+                if reach is not None and stop >= reach:
+                    break
 
 
 def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int]) -> Iterator[int]:
@@ -130,11 +135,46 @@ def blobs(plan: ReadPlan, pieces: list[Piece], rows: Iterator[pa.RecordBatch]) -
                 yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
 
 
-def _located(uri: str) -> tuple[pafs.FileSystem, str]:
-    if "://" in uri:
-        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
-        return found
-    return pafs.LocalFileSystem(use_mmap=True), uri
+def _located(location: str) -> tuple[pafs.FileSystem, str]:
+    scheme, is_remote, rest = location.partition("://")
+    if not is_remote:
+        return pafs.LocalFileSystem(use_mmap=True), location
+    authority, _, key = rest.partition("/")
+    # The key is no part of the URI: it is not percent-encoded.
+    filesystem, base = pafs.FileSystem.from_uri(f"{scheme}://{authority}/")
+    return filesystem, f"{base.rstrip('/')}/{key}"
+
+
+def _probe(plan: ReadPlan) -> ReadPlan | None:
+    """Return a plan that reads only what the filter tests, if that is not everything.
+
+    Where no row matches, or none after some, the other columns need not be decoded.
+    """
+    tested = {column.physical.name for column in plan.filter_columns}
+    if not tested or tested.issuperset(column.physical.name for column in plan.columns):
+        return None
+    return replace(plan, columns=plan.filter_columns)
+
+
+def _group(
+    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: Piece, legacy: frozenset[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a row group that are wanted, bit by bit, with the position where each bit ends."""
+    metadata = parquet.metadata
+    present = _present(metadata.schema.to_arrow_schema(), plan)
+    names = sorted(set(present.values()))
+    located = piece.first_number is not None or any(c.physical.name == POSITION for c in plan.columns)
+    if located:
+        present[POSITION] = POSITION
+    constants = dict(piece.constants)
+    offset = sum(metadata.row_group(i).num_rows for i in range(group))
+    for raw in _raw_batches(parquet, group, names, plan):
+        stop = offset + raw.num_rows
+        rows = rebased(raw, legacy, metadata) if legacy else raw
+        rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
+        rows = _kept(rows, piece.kept, offset)
+        offset = stop
+        yield stop, _shaped(plan, rows, present, constants, piece.first_number)
 
 
 def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:
@@ -165,7 +205,8 @@ def _possible(fragment: Any, plan: ReadPlan, piece: Piece) -> set[int]:  # noqa:
             return everything
         if column.physical.name == plan.id_name and piece.first_number is not None:
             return everything  # the file knows nothing of the numbers
-        if file_schema.field(index).type != column.physical.type:
+        # Fields of structs may have other names in the file than those that the filter knows.
+        if not file_schema.field(index).type == column.physical.type == column.wanted.type:
             return everything
     return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
 
@@ -195,15 +236,40 @@ def _raw_batches(
     parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
 ) -> Iterator[pa.RecordBatch]:
     if names:
-        yield from parquet.iter_batches(
+        plain = parquet.metadata.schema.to_arrow_schema()
+        for batch in parquet.iter_batches(
             plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
-        )
+        ):
+            yield _written_out(batch, plain)
         return
     left = parquet.metadata.row_group(group).num_rows
     while left > 0:
         rows = min(left, plan.batch_rows)
         yield pa.record_batch([pa.nulls(rows)], ["none"])
         left -= rows
+
+
+def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:
+    """Return the columns of texts that are nearly all repeated: their dictionaries are decoded but once."""
+    plain = metadata.schema.to_arrow_schema()
+    names = []
+    for index in range(metadata.num_columns):
+        leaf = metadata.schema.column(index)
+        is_text = leaf.path == leaf.name and plain.field(leaf.name).type == pa.string()
+        chunks = (metadata.row_group(group).column(index) for group in groups)
+        if is_text and all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values for chunk in chunks
+        ):
+            names.append(leaf.name)
+    return names
+
+
+def _written_out(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in which no column is a dictionary that is none in the file."""
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(plain.field(field.name).type):
+            batch = batch.set_column(index, field.name, batch.column(index).dictionary_decode())
+    return batch
 
 
 def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
@@ -221,7 +287,7 @@ def _shaped(
     present: dict[str, str],
     constants: dict[str, pa.Scalar],
     first_number: int | None,
-) -> Iterator[pa.RecordBatch]:
+) -> pa.RecordBatch:
     """Give the columns their names and types, and apply the filter."""
 
     def column(read: ColumnRead) -> pa.Array:
@@ -246,12 +312,10 @@ def _shaped(
         found = pa.record_batch([column(read) for read in reads.values()], list(reads))
         if plan.filter is not None:
             found = found.filter(plan.filter)
-    if not found.num_rows:
-        return
     found = found.select([read.physical.name for read in plan.columns])
     if plan.columns:  # a batch made of no columns would have no rows
         found = pa.record_batch(found.columns, schema=pa.schema([read.wanted for read in plan.columns]))
-    yield found
+    return found
 
 
 def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:

@@ -14,6 +14,7 @@ from sparkport.spark.columns import TableColumn
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.deletion_vectors import keep_mask
 from sparkport.spark.delta.errors import PartitionValueError
+from sparkport.spark.delta.files import arrow_location
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.tasks import Piece
 
@@ -126,7 +127,7 @@ def piece(
         kept = keep_mask(file.deletion_vector, root, file.physical_rows)
     # The last range has no end: should the log be wrong about the size, no row is lost.
     stop = part.stop if part.stop < file.size else _END
-    return Piece(file.path, part.start, stop, constants, kept, first_number)
+    return Piece(arrow_location(file.path), part.start, stop, constants, kept, first_number)
 
 
 def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:

@@ -86,12 +86,28 @@ class Warehouse:
                     self._listing = Listing(max(self._listing.version + 1, int(now * 1000)), schemas)
             return self._listing
 
-    def _look(self) -> dict[str, dict[str, TableEntry]]:
+    def tables(self, schema: str) -> Mapping[str, TableEntry]:
+        """Return the tables of a schema that are there; on a local disk without a look at the others."""
+        if not self._is_local:
+            return self.listing().schemas.get(schema, {})
+        with self._lock:
+            return self._look(schema).get(schema, {})
+
+    def expire(self) -> None:
+        """Look again at the next listing, in any store."""
+        with self._lock:
+            self._listed_at = float("-inf")
+
+    def _look(self, only: str | None = None) -> dict[str, dict[str, TableEntry]]:
         found: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
         for name, folder in self._visible(self.root):
+            schema = name_of(name.removesuffix(_SUFFIX))
+            if only not in {None, DEFAULT_SCHEMA, schema}:
+                continue
             if self._add_table(found[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
                 continue
-            schema = name_of(name.removesuffix(_SUFFIX))
+            if only not in {None, schema}:
+                continue
             tables: dict[str, TableEntry] = {}
             for inner, root in self._visible(folder):
                 self._add_table(tables, schema, inner, root)

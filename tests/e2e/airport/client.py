@@ -57,7 +57,9 @@ def find_extension(directory: Path) -> Extension | str:
     if path:
         return Extension(f"LOAD '{path}'", directory)
     extension = Extension("LOAD airport", directory)
-    script = _script(extension, directory, ["INSTALL airport FROM community"], [Step("LOAD airport")])
+    script = _script(
+        extension, directory, ["INSTALL httpfs", "INSTALL airport FROM community"], [Step("LOAD airport")]
+    )
     try:
         done = subprocess.run(
             [sys.executable, str(_DRIVER)],

@@ -30,12 +30,16 @@ _SLOW_ROWS = 8_000_000
 
 
 class LakeServer(Process):
-    """`sparkport serve WAREHOUSE`, with a folder of its own for whatever it drops while it runs."""
+    """`sparkport serve WAREHOUSE`, with a folder of its own for whatever it drops while it runs.
+
+    The warehouse is in that folder too, unless it has an address elsewhere.
+    """
 
     def __init__(
         self,
         folder: Path,
         *arguments: str,
+        address: str | None = None,
         env: Mapping[str, str] | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
@@ -47,7 +51,7 @@ class LakeServer(Process):
         has_own = "--config" in arguments or "--remote" in arguments
         flags = [] if has_own else [f"--conf={key}={value}" for key, value in SMALL.items()]
         super().__init__(
-            *("serve", str(self.warehouse), "--port", "0", "--token", TOKEN, *flags, *arguments),
+            *("serve", address or str(self.warehouse), "--port", "0", "--token", TOKEN, *flags, *arguments),
             cwd=folder,
             env={"SPARKPORT_ENGINE": "spark", "TMPDIR": str(self.temporary), **(env or {})},
             wrapper=wrapper,
@@ -83,7 +87,12 @@ class LakeServer(Process):
 
     def spools(self) -> list[Path]:
         """Return the files that tasks have left for the server."""
-        return list(self.temporary.glob("sparkport-spool-*/*"))
+        return [
+            Path(folder, file)
+            for folder, _, files in os.walk(self.temporary)  # which takes it that folders go away
+            if "sparkport-spool-" in folder
+            for file in files
+        ]
 
     def java(self) -> list[int]:
         """Return the Java processes below the server."""
@@ -227,8 +236,8 @@ def _last(words: pa.Array) -> pa.Array:
 def descendants(process: int) -> list[int]:
     """Return the processes below a process."""
     found = []
-    for task in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in _read(task).split():
+    for thread in _names(Path(f"/proc/{process}/task")):
+        for child in _read(Path(f"/proc/{process}/task/{thread}/children")).split():
             found += [int(child), *descendants(int(child))]
     return found
 
@@ -260,6 +269,13 @@ def wait_until(holds: Callable[[], bool], otherwise: str, seconds: float = PATIE
     while not holds():
         assert time.monotonic() < deadline, otherwise
         time.sleep(0.05)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  (names, not paths)
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _read(path: Path) -> str:

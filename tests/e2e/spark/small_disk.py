@@ -53,7 +53,11 @@ class SmallDisk(LakeServer):
 
     def files(self) -> set[str]:
         """Return all files on the disk."""
-        return {str(path.relative_to(self.disk)) for path in self.disk.rglob("*") if path.is_file()}
+        return {
+            os.path.relpath(Path(folder, file), self.disk)
+            for folder, _, files in os.walk(self.disk)  # which takes it that folders go away
+            for file in files
+        }
 
 
 def need_own_mounts() -> None:

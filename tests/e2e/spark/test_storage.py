@@ -112,10 +112,11 @@ def test_read_only_and_full_storage(tmp_path: Path) -> None:
         server.fill(0)
         writing = {name: works[name] for name in works if name not in NEED_NO_ROOM}
         assert {name: told(work) for name, work in writing.items()} == dict.fromkeys(writing, FULL)
-        # Enough to stage the rows, but not to write them again.
+        # Enough for a commit, but not for these rows: the first are kept in memory until they are
+        # written, the others in files as they come.
         server.fill(3 * MB)
-        assert told(lambda: client.insert("own", "stock", noise(2 * MB))) == FULL
-        assert told(lambda: client.insert("own", "stock", noise(8 * MB))) == FULL
+        assert told(lambda: client.insert("own", "stock", noise(6 * MB))) == FULL
+        assert told(lambda: client.insert("own", "stock", noise(20 * MB))) == FULL
         assert [path for path in server.files() if path.startswith("_sparkport")] == []
         assert server.rows("own", "stock") == ROWS
         assert server.tables() == ["own.stock", "shop.stock", "spare.stock"]

@@ -209,12 +209,17 @@ def test_an_error_of_the_running_query_is_sparks(catalog: SparkCatalog) -> None:
         rows(catalog, "query", "SELECT 1 / id AS a FROM range(1)")
 
 
-def test_the_session_of_the_tables_is_left_alone(catalog: SparkCatalog) -> None:
+def test_the_session_of_the_tables_is_left_alone(
+    catalog: SparkCatalog, schema: SparkSchema, things: str
+) -> None:
     """Queries have a catalog of their own: no name of theirs is known to the rest of the server."""
-    rows(catalog, "query", "SELECT 1 AS a")
     session = catalog.engine.host.session(Call())
+    before = session.sql("SHOW DATABASES").collect()
+    rows(catalog, "query", f"SELECT t FROM {things}")
+    after = session.sql("SHOW DATABASES").collect()
 
-    assert [row[0] for row in session.sql("SHOW DATABASES").collect()] == ["default"]
+    assert after == before
+    assert schema.name not in [row[0] for row in after]
 
 
 def test_query_is_off_unless_switched_on(catalog: SparkCatalog) -> None:

@@ -135,7 +135,52 @@ def test_files_that_cannot_match_are_not_read(lake: Lake, watched: Watched) -> N
         watched.pieces.clear()
         lake.read("orders", ScanOptions(("s",), predicate))
 
-        assert len({piece.uri for piece in watched.pieces}) == files
+        assert len({piece.location for piece in watched.pieces}) == files
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_fields_of_structs_are_tested_where_the_rows_are(lake: Lake, watched: Watched, mapping: str) -> None:
+    """Files are left out by the bounds of a field, rows by its value; a NULL struct has NULL fields."""
+    name = f"nested_{mapping}"
+    lake.run(
+        name,
+        "CREATE TABLE {t} (id BIGINT, s STRUCT<f: INT, deep: STRUCT<word: STRING>>) USING delta"
+        f" TBLPROPERTIES ('delta.columnMapping.mode' = '{mapping}')",
+        "INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, IF(id % 10 = 0, NULL, named_struct('f', INT(id),"
+        " 'deep', IF(id % 10 = 1, NULL, named_struct('word', concat('w', id))))) FROM range(0, 50)",
+        "INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, named_struct('f', INT(id),"
+        " 'deep', named_struct('word', concat('w', id))) FROM range(50, 100)",
+    )
+
+    def field(*path: str) -> Expression:
+        found: Expression = Column("s")
+        for part in path:
+            found = Function("struct_extract", (found, Constant(pa.scalar(part))))
+        return found
+
+    def is_word(text: str) -> Comparison:
+        return Comparison(ComparisonOperator.EQUAL, field("deep", "word"), Constant(pa.scalar(text)))
+
+    def is_less(number: int) -> Comparison:
+        limit = Constant(pa.scalar(number, pa.int32()))
+        return Comparison(ComparisonOperator.LESS, field("f"), limit)
+
+    for predicate, expected, files in (
+        (is_less(4), [1, 2, 3], 1),
+        (Not(is_less(97)), [97, 98, 99], 1),
+        (is_word("w12"), [12], 1),
+        (is_word("w11"), [], 0),
+        (is_word("w40"), [], 1),
+        (is_word("w77"), [77], 2),
+        (is_less(-1), [], 0),
+        (And((IsNull(field("f")), compare("<", "id", 25, pa.int64()))), [0, 10, 20], 1),
+        (And((IsNull(field("deep", "word")), compare("<", "id", 12, pa.int64()))), [0, 1, 10, 11], 1),
+    ):
+        watched.pieces.clear()
+        rows = lake.rows(name, ScanOptions(("id",), predicate))
+
+        assert [row["id"] for row in rows] == expected
+        assert len({piece.location for piece in watched.pieces}) == files
 
 
 def test_only_the_columns_of_the_scan_are_read(lake: Lake, watched: Watched) -> None:

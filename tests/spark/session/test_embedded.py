@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def test_the_session_has_our_settings(spark: SparkSession) -> None:
     names = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.driver.host")
 
     assert [spark.conf.get(name) for name in names] == ["UTC", "2", "127.0.0.1"]
+
+
+def test_workers_do_not_look_through_their_modules_after_each_task(spark: SparkSession) -> None:
+    """PySpark collects garbage after every task; what was imported before the fork is left out of that."""
+    frozen = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).first()
+
+    assert frozen > 10_000
 
 
 def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_path: Path) -> None:

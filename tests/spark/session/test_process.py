@@ -37,7 +37,7 @@ def test_the_java_process_dies_with_the_server(start_client: Start) -> None:
     java = int(client.stdout.readline())
     own_session = os.getsid(java)
     client.send_signal(signal.SIGKILL)
-    client.wait(10)
+    client.wait(30)
 
     assert own_session == java
     assert _gone(java, seconds=20)

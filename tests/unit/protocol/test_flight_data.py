@@ -419,3 +419,13 @@ def test_failing_extension_type_is_a_bad_request() -> None:
 
     with pytest.raises(InvalidRequestError, match=r"^the schema is not valid Arrow data: "):
         read([Encoder(schema).schema()])
+
+
+@pytest.mark.parametrize("rows", [1, 8_191, 8_192, 8_193, 20_000])
+def test_small_and_large_batches_take_turns(rows: int) -> None:
+    """Batches on both sides of what counts as small are read in one stream, in their order."""
+    large = pa.record_batch({"n": pa.array(range(rows), pa.int64())})
+    frames = encode(large, NUMBERS, large, NUMBERS)
+
+    assert read(frames) == [large, NUMBERS, large, NUMBERS]
+    assert read_with_pyarrow(frames) == [large, NUMBERS, large, NUMBERS]

@@ -69,6 +69,20 @@ def test_claimed_length_of_a_compressed_buffer_is_not_trusted() -> None:
         read([schema, negative])
 
 
+def test_each_compressed_body_is_looked_into() -> None:
+    """A batch with the header of the one before may still claim another length within its body."""
+    zeros = pa.record_batch({"n": pa.array([0] * 100_000, pa.int64())})
+    schema, batch = frames_of(ipc_stream(zeros, compression="zstd"))
+    claim = (800_000).to_bytes(8, "little")
+    assert batch.count(claim) == 1
+    more = batch.replace(claim, (900_000).to_bytes(8, "little"))
+    limits = Limits(decompressed_bytes=800_000)
+
+    assert len(read([schema, batch, batch], limits)) == 2
+    with pytest.raises(LimitExceededError, match="unpacks to 900000 bytes"):
+        read([schema, batch, more], limits)
+
+
 def test_compression_named_in_old_metadata_is_refused() -> None:
     """The way that version 4 named a compression would escape the limit."""
     sink = pa.BufferOutputStream()

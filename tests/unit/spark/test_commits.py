@@ -35,27 +35,12 @@ class Spark:
         if size in self.failures:
             raise self.failures[size]
 
-    def submit(self, work: Any) -> None:
-        """Run on a thread."""
-        threading.Thread(target=work, daemon=True).start()
-
 
 def outcomes(spark: Spark, folder: Path) -> list[str]:
     """Append by one statement, and by two more that wait for it; return what each was told."""
     commits = TableCommits(cast("Jobs", spark), "t", DeltaLog(str(folder)), lambda _: None)
     told = [""] * 3
-
-    def append(number: int) -> None:
-        stage = Stage(folder)
-        stage.add(pa.record_batch({"n": [number]}))
-        stage.close()
-        try:
-            commits.append(Call(), stage, [])
-            told[number] = "done"
-        except SparkportError as error:
-            told[number] = type(error).__name__
-
-    threads = [threading.Thread(target=append, args=(number,)) for number in range(3)]
+    threads = [threading.Thread(target=append, args=(commits, folder, told, number)) for number in range(3)]
     threads[0].start()
     while not commits._is_appending or commits._waiting:
         threading.Event().wait(0.01)
@@ -67,6 +52,20 @@ def outcomes(spark: Spark, folder: Path) -> list[str]:
     for thread in threads:
         thread.join(10)
     return told
+
+
+def append(
+    commits: TableCommits, folder: Path, told: list[str], number: int, call: Call | None = None
+) -> None:
+    """Append a row by one statement, and note what that was told."""
+    stage = Stage(str(folder))
+    stage.add(pa.record_batch({"n": [number]}))
+    stage.close()
+    try:
+        commits.append(call or Call(), stage, [])
+        told[number] = "done"
+    except SparkportError as error:
+        told[number] = type(error).__name__
 
 
 def test_those_who_wait_share_a_commit(tmp_path: Path) -> None:
@@ -94,3 +93,31 @@ def test_joint_commit_of_unknown_outcome_is_not_tried_again(tmp_path: Path, erro
 
     assert outcomes(spark, tmp_path) == ["done", type(error).__name__, type(error).__name__]
     assert spark.appended == [1, 2]
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_next_commit_waits_a_moment_for_those_of_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """Clients that were answered together come back one after the other; one that waits may also go away."""
+    monkeypatch.setattr("sparkport.spark.commits._GATHERING_SHARE", 1e9)
+    monkeypatch.setattr("sparkport.spark.commits._GATHERING_SECONDS", 60)
+    spark = Spark()
+    spark.gathered.set()
+    commits = TableCommits(cast("Jobs", spark), "t", DeltaLog(str(tmp_path)), lambda _: None)
+    commits._together, commits._seconds = 2, 1.0
+    told, call = [""] * 2, Call()
+    first = threading.Thread(target=append, args=(commits, tmp_path, told, 0, call))
+    first.start()
+    while not commits._waiting:
+        threading.Event().wait(0.01)
+    if not comes_back:
+        call.cancel()
+        first.join(10)
+        first = threading.Thread(target=append, args=(commits, tmp_path, told, 0))
+        first.start()
+    append(commits, tmp_path, told, 1)
+    first.join(10)
+
+    assert told == ["done", "done"]
+    assert spark.appended == [2]

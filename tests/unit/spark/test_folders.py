@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparkport.errors import InvalidRequestError
 from sparkport.spark.creation import (
     clear_unborn,
-    make_schema_folder,
+    make_schema,
     move_folder,
     remove_folder,
     schema_details,
@@ -100,11 +100,11 @@ def test_moving_does_not_overwrite(tmp_path: Path) -> None:
 def test_schema_folder_appears_with_its_details(tmp_path: Path) -> None:
     """It is made out of sight and then moved, so that nobody sees half of it; a taken one stays as it is."""
     folder, hidden = tmp_path / "lake" / "s.db", tmp_path / "hidden"
-    make_schema_folder(folder, {"comment": "first"}, hidden)
+    make_schema(str(folder), {"comment": "first"}, str(hidden))
     with pytest.raises(FileExistsError):
-        make_schema_folder(folder, {"comment": "second"}, hidden)
+        make_schema(str(folder), {"comment": "second"}, str(hidden))
 
-    assert schema_details(folder) == {"comment": "first"}
+    assert schema_details(str(folder)) == {"comment": "first"}
     assert not hidden.exists()
 
 
@@ -113,7 +113,7 @@ def test_damaged_details_of_a_schema_are_none(tmp_path: Path, text: bytes) -> No
     """A file that somebody has spoilt takes no schema from the listing."""
     (tmp_path / "_sparkport.json").write_bytes(text)
 
-    assert schema_details(tmp_path) == {}
+    assert schema_details(str(tmp_path)) == {}
 
 
 def test_only_what_never_was_a_table_is_cleared(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sparkport.spark.gates import Gate
 def test_many_are_inside_together() -> None:
     """Those who share do not wait for each other."""
     gate = Gate()
-    with gate.shared(Call()), gate.shared(Call(timeout=1)):
+    with gate.shared(Call()), gate.shared(Call(timeout=20)):
         pass
 
 
@@ -45,7 +45,7 @@ def test_who_comes_while_one_is_alone_waits_as_long_as_the_call_lives(way: str) 
     with gate.alone(Call()), pytest.raises(DeadlineExceededError), getattr(gate, way)(Call(timeout=0.2)):
         pass
 
-    with gate.alone(Call(timeout=1)):
+    with gate.alone(Call(timeout=20)):
         pass
 
 
@@ -58,6 +58,6 @@ def test_who_gives_up_waiting_lets_others_in() -> None:
     with gate.shared(Call()):
         with pytest.raises(CancelledError), gate.alone(call):
             pass
-        with gate.shared(Call(timeout=1)):
+        with gate.shared(Call(timeout=20)):
             pass
     timer.join()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.new_statistics import described
+from sparkport.spark.delta.new_statistics import NewStatistics
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 
 TYPES = {
@@ -27,13 +27,22 @@ TYPES = {
 }
 
 
+def described(*parts: pa.Table) -> str:
+    """Return the statistics of a file whose rows come in parts."""
+    statistics = NewStatistics(parts[0].schema)
+    for rows in parts:
+        statistics.add(rows)
+    return statistics.as_json()
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data(), st.sampled_from(sorted(TYPES)))
 def test_bounds_hold_for_every_value(data: st.DataObject, name: str) -> None:
     """No value lies outside, whatever the type; nulls are counted."""
     kind, values = TYPES[name]
     column = pa.array(data.draw(st.lists(st.none() | values, min_size=1, max_size=8)), kind)
-    text = described(pa.table({name: column}))
+    cut = data.draw(st.integers(0, len(column)))
+    text = described(pa.table({name: column[:cut]}), pa.table({name: column[cut:]}))
     said = json.loads(text)
     file = DataFile("f", {}, 1, 1, text, physical_rows=len(column))
     found = bounds(file, StoredColumn((name,), kind))
@@ -70,3 +79,26 @@ def test_row_id_of_a_wide_table_has_a_range() -> None:
     assert len(said["minValues"]) == 32
     assert said["minValues"]["c39"] == 39
     assert "c38" not in said["maxValues"]
+
+
+def test_rows_in_parts_have_the_statistics_of_all_at_once() -> None:
+    """Whether rows come together or one by one makes no difference; NaN in one part is NaN in the file."""
+    rows = pa.table(
+        {
+            "n": [3, None, 1],
+            "s": ["b", "\U0001f600", "a"],
+            "x": [1.0, float("nan"), 2.0],
+            "d": pa.array([Decimal("1.10"), None, Decimal("-2.00")], pa.decimal128(5, 2)),
+            "t": pa.array([1_999, -1, None], pa.timestamp("us")),
+            "e": pa.array([None, None, None], pa.date32()),
+        }
+    )
+
+    assert described(*(rows.slice(at, 1) for at in range(3))) == described(rows)
+    assert json.loads(described(rows)) == {
+        "numRecords": 3,
+        "minValues": {"n": 1, "s": "a", "d": -2.00, "t": "1969-12-31T23:59:59.999"},
+        "maxValues": {"n": 3, "s": "\U0001f600", "d": 1.10, "t": "1970-01-01T00:00:00.001"},
+        "nullCount": {"n": 1, "s": 0, "x": 0, "d": 1, "t": 1, "e": 3},
+        "tightBounds": True,
+    }

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
-from typing import Never
+from types import SimpleNamespace
+from typing import Any, Never
 
 import pytest
+from structlog.testing import capture_logs
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
-from sparkport.spark.session import SparkHost
+from sparkport.spark import session
+from sparkport.spark.session import SparkHost, _close, _Link
 from sparkport.spark.settings import SparkSettings
 
 
@@ -99,3 +103,60 @@ def test_a_stopped_host_is_not_started_again() -> None:
     with pytest.raises(UnavailableError, match="Spark was stopped"):
         host.session(Call())
     assert host.attempts == 0
+
+
+@pytest.fixture
+def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    """Return a process that ends after the given seconds."""
+    with subprocess.Popen(["sleep", request.param]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def dying(process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> _Link:
+    """Return a session whose process is only known to be dead by those who wait for it."""
+    jvm: Any = SimpleNamespace(process=process, alive=True, kill=process.kill, end=process.wait)
+    wait = process.wait
+
+    def ends(timeout: float | None = None) -> int:
+        code = wait(timeout)
+        jvm.alive = False
+        return code
+
+    def refuses() -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(process, "wait", ends)
+    spark: Any = SimpleNamespace(stop=refuses)
+    return _Link(spark, jvm, None)
+
+
+@pytest.mark.parametrize(
+    ("process", "told"), [("0.1", UnavailableError), ("60", AttributeError)], indirect=["process"]
+)
+def test_unexplained_error_may_be_that_of_a_dying_spark(
+    monkeypatch: pytest.MonkeyPatch, dying: _Link, told: type[Exception]
+) -> None:
+    """PySpark fails in any way a moment before its process can be seen to be dead."""
+    host = SparkHost(SparkSettings("/data"))
+    host._link = dying
+    monkeypatch.setattr(host, "_wait", lambda _: dying)
+    monkeypatch.setattr(host, "_lose", lambda _: None)
+
+    with pytest.raises(told), host.use(Call()):
+        raise AttributeError("'NoneType' object has no attribute 'org'")
+
+
+@pytest.mark.parametrize(
+    ("process", "said"), [("0.1", []), ("1", ["Spark did not stop cleanly"])], indirect=["process"]
+)
+def test_a_dying_spark_need_not_say_goodbye(
+    monkeypatch: pytest.MonkeyPatch, dying: _Link, said: list[str]
+) -> None:
+    """That a session did not end well is worth a word only while its process lives."""
+    monkeypatch.setattr(session, "forget_session", lambda: None)  # the session of other tests
+    with capture_logs() as logs:
+        _close(dying)
+
+    assert [entry["event"] for entry in logs] == said

@@ -14,16 +14,16 @@ from sparkport.spark.staging import Stage, sweep_stages
 
 TOO_LARGE = """
 import resource, signal, sys
-from pathlib import Path
 import pyarrow as pa
 from sparkport.errors import LimitExceededError
 from sparkport.spark.staging import Stage
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-stage = Stage(Path(sys.argv[1]))
+stage = Stage(sys.argv[1])
 try:
     stage.add(pa.record_batch({"n": list(range(100_000))}))
+    stage.close()
 except LimitExceededError as error:
     print(error)
 stage.remove()
@@ -32,7 +32,7 @@ stage.remove()
 
 def test_staged_rows_can_be_read_once_closed(tmp_path: Path) -> None:
     """Batches are kept in their order, and counted."""
-    stage = Stage(tmp_path)
+    stage = Stage(str(tmp_path))
     stage.add(pa.record_batch({"n": [1, 2]}))
     stage.add(pa.record_batch({"n": [3]}))
     stage.close()
@@ -43,7 +43,7 @@ def test_staged_rows_can_be_read_once_closed(tmp_path: Path) -> None:
 
 def test_stage_without_rows_leaves_no_trace(tmp_path: Path) -> None:
     """A statement without rows makes no folder."""
-    stage = Stage(tmp_path / "staging")
+    stage = Stage(str(tmp_path / "staging"))
     stage.close()
     stage.remove()
 
@@ -52,7 +52,7 @@ def test_stage_without_rows_leaves_no_trace(tmp_path: Path) -> None:
 
 def test_removed_stage_is_gone(tmp_path: Path) -> None:
     """Removing works at any time, also twice."""
-    stage = Stage(tmp_path)
+    stage = Stage(str(tmp_path))
     stage.add(pa.record_batch({"n": [1]}))
     stage.remove()
     stage.remove()
@@ -62,12 +62,13 @@ def test_removed_stage_is_gone(tmp_path: Path) -> None:
 
 def test_replaced_rows_take_the_place_of_the_others(tmp_path: Path) -> None:
     """Only the new folder is left."""
-    stage = Stage(tmp_path)
+    stage = Stage(str(tmp_path))
     stage.add(pa.record_batch({"n": [1, 1]}))
     stage.close()
+    stage.on_disk()
     other = stage.replaced(pa.table({"n": [1]}))
 
-    assert list(tmp_path.iterdir()) == [other.folder]
+    assert [Path(other.on_disk())] == list(tmp_path.iterdir())
     assert other.read()["n"].to_pylist() == [1]
     assert other.rows == 1
 
@@ -81,16 +82,16 @@ def test_what_dead_servers_left_is_swept(tmp_path: Path) -> None:
     other = tmp_path / "y-notes"
     for folder in (gone, mine, other):
         folder.mkdir()
-    sweep(tmp_path, "x-")
+    sweep(str(tmp_path), "x-")
 
     assert sorted(tmp_path.iterdir()) == sorted([mine, other])
 
 
 def test_own_stage_survives_a_sweep(tmp_path: Path) -> None:
     """A second server that starts on the same warehouse harms no statement."""
-    stage = Stage(tmp_path)
+    stage = Stage(str(tmp_path))
     stage.add(pa.record_batch({"n": [1]}))
-    sweep_stages(tmp_path)
+    sweep_stages(str(tmp_path))
     stage.close()
 
     assert stage.read().num_rows == 1
@@ -102,7 +103,7 @@ def test_server_with_the_number_of_a_dead_one_sweeps_its_folders(tmp_path: Path)
     mine = tmp_path / f"{owned('x-')}1"
     for folder in (before, mine):
         folder.mkdir()
-    sweep(tmp_path, "x-")
+    sweep(str(tmp_path), "x-")
 
     assert list(tmp_path.iterdir()) == [mine]
 
@@ -115,7 +116,7 @@ def test_stage_of_another_machine_is_swept_after_a_day(tmp_path: Path) -> None:
         (folder / "rows.parquet").touch()
     for path in (old / "rows.parquet", old, busy):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    sweep_stages(tmp_path)
+    sweep_stages(str(tmp_path))
 
     assert sorted(tmp_path.iterdir()) == [busy, fresh]
 
@@ -123,8 +124,8 @@ def test_stage_of_another_machine_is_swept_after_a_day(tmp_path: Path) -> None:
 def test_trash_is_swept_whoever_left_it(tmp_path: Path) -> None:
     """What was dropped is needed by nobody; a folder that is not there is no error."""
     (tmp_path / "dropped" / "inner").mkdir(parents=True)
-    sweep_all(tmp_path)
-    sweep_all(tmp_path / "missing")
+    sweep_all(str(tmp_path))
+    sweep_all(str(tmp_path / "missing"))
 
     assert list(tmp_path.iterdir()) == []
 

@@ -170,6 +170,32 @@ def test_filter_skips_row_groups_and_rows(tmp_path: Path) -> None:
     assert rows(plan, Piece(path, 0, WHOLE)) == [{"s": "251"}, {"s": "252"}]
 
 
+@pytest.mark.parametrize(("number", "damaged_from", "expected"), [(3, 0.0, []), (20, 0.5, [{"s": "20"}])])
+def test_columns_are_not_decoded_where_or_after_no_row_matches(
+    tmp_path: Path, number: int, damaged_from: float, expected: list[dict[str, str]]
+) -> None:
+    """What the filter tests is read first: damage to other columns where it is never true does not matter."""
+    table = pa.table({"n": range(0, 20_000, 2), "s": [str(i) for i in range(0, 20_000, 2)]})
+    path = written(
+        tmp_path, table, use_dictionary=False, compression="none", data_page_size=512, write_batch_size=64
+    )
+    texts = pq.read_metadata(path).row_group(0).column(1)
+    start = texts.data_page_offset + int(texts.total_compressed_size * damaged_from)
+    with Path(path).open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xff" * (texts.data_page_offset + texts.total_compressed_size - start))
+    plan = ReadPlan(
+        (column("s", pa.string()),),
+        filter=pc.field("n") == number,
+        filter_columns=(column("n", pa.int64()),),
+        batch_rows=100,
+    )
+
+    assert rows(plan, Piece(path, 0, WHOLE)) == expected
+    with pytest.raises((OSError, pa.ArrowInvalid), match=r"Invalid|deserialize"):
+        rows(ReadPlan(plan.columns), Piece(path, 0, WHOLE))
+
+
 def test_filter_on_a_column_that_the_file_lacks_sees_nulls(tmp_path: Path) -> None:
     """Skipping has no opinion then; the rows are tested with null."""
     path = written(tmp_path, pa.table({"n": [1, 2]}))
@@ -274,3 +300,39 @@ def test_table_without_a_column_for_ids_gets_numbers_too(tmp_path: Path) -> None
     plan = ReadPlan((column("rowid", pa.int64(), "no such column"),), id_name="no such column")
 
     assert rows(plan, Piece(path, 0, WHOLE, first_number=-50)) == [{"rowid": -50}, {"rowid": -51}]
+
+
+def test_repeated_texts_are_read_by_their_dictionaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only texts of the table itself that are nearly all repeated, and what comes out are texts."""
+    count = 20_000
+    words = [None if number % 11 == 0 else ("red", "grün", "")[number % 3] for number in range(count)]
+    table = pa.table(
+        {
+            "words": pa.array(words, pa.string()),
+            "dotted.words": pa.array(words, pa.string()),
+            "none": pa.nulls(count, pa.string()),
+            "names": [f"name {number}" for number in range(count)],
+            "large": pa.array(words, pa.large_string()),
+            "coded": pa.array(words, pa.string()).dictionary_encode(),
+            "fields": pa.array([{"words": word} for word in words], pa.struct([("words", pa.string())])),
+            "lists": pa.array([[word] for word in words], pa.list_(pa.string())),
+        }
+    )
+    path = written(tmp_path, table, row_group_size=6_000)
+    asked: list[list[str]] = []
+    opened = pq.ParquetFile
+
+    def open_file(*arguments: Any, read_dictionary: list[str], **options: Any) -> pq.ParquetFile:
+        asked.append(read_dictionary)
+        return opened(*arguments, read_dictionary=read_dictionary, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", open_file)
+    kinds = {field.name: field.type for field in table.schema} | {"coded": pa.string()}
+    plan = ReadPlan(tuple(column(name, kind) for name, kind in kinds.items()), batch_rows=1_000)
+    found = pa.Table.from_batches(read(plan, Piece(path, 0, WHOLE)))
+
+    assert asked == [["words", "dotted.words", "none"]]
+    assert found.schema.types == list(kinds.values())
+    assert found.to_pylist() == table.to_pylist()

@@ -58,6 +58,25 @@ def test_folders_are_schemas_and_tables_as_spark_lays_them_out(tmp_path: Path) -
     }
 
 
+def test_one_schema_has_the_tables_that_the_listing_says(tmp_path: Path) -> None:
+    """Looking at a schema alone finds the same, in both of its folders."""
+    for root in ("sales.db/orders", "sales/extra", "plain/t", "top", "default.db/inner", "both", "both.db/t"):
+        commit(tmp_path / root)
+    (tmp_path / "empty.db").mkdir()
+    warehouse = Warehouse(str(tmp_path))
+    listed = warehouse.listing().schemas
+
+    assert {schema: set(tables) for schema, tables in listed.items()} == {
+        "default": {"top", "inner", "both"},
+        "sales": {"orders", "extra"},
+        "plain": {"t"},
+        "both": {"t"},
+        "empty": set(),
+    }
+    assert {schema: warehouse.tables(schema) for schema in listed} == listed
+    assert warehouse.tables("nowhere") == {}
+
+
 @pytest.mark.parametrize("name", ["a b", "ä/ö", "..", ".x", "_y", "50%", "q'\"`;", "a.b", "数", "x.db"])
 def test_odd_names_come_back_from_their_folders(tmp_path: Path, name: str) -> None:
     """No name leads out of the warehouse or is taken for something else."""

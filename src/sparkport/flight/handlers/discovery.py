@@ -13,7 +13,7 @@ from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, Ver
 from sparkport.flight.function_listing import function_infos
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
-from sparkport.flight.tables import airport_info, row_count, shown_schema
+from sparkport.flight.tables import row_count, shown_schema
 from sparkport.protocol import descriptor, flights, listing
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.requests import CatalogRequest
@@ -28,11 +28,11 @@ def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
     """Return the encoded listing of a catalog, from the cache while its version stands."""
     catalog = site.catalog(request, wanted.catalog)
     if not isinstance(catalog, VersionedCatalog):
-        return _listing(request, catalog, wanted.catalog, CatalogVersion(1))
+        return _listing(site, request, catalog, wanted.catalog, CatalogVersion(1))
     version = catalog.catalog_version(request.call)
     key = (wanted.catalog, request.call.principal)
     return site.listings.get(
-        key, catalog, version, lambda: _listing(request, catalog, wanted.catalog, version)
+        key, catalog, version, lambda: _listing(site, request, catalog, wanted.catalog, version)
     )
 
 
@@ -60,25 +60,27 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
             for table in schema.tables(request.call):
                 request.call.check()
                 if _matches(pattern, name, schema.name, table.name):
-                    yield from _flight(request, table, name, schema.name)
+                    yield from _flight(site, request, table, name, schema.name)
             if only_schema is not None:  # DuckDB reads a schema this way; others list tables
                 yield from function_infos(request, schema, name)
 
 
-def _listing(request: Request, catalog: Catalog, name: str, version: CatalogVersion) -> bytes:
+def _listing(site: Site, request: Request, catalog: Catalog, name: str, version: CatalogVersion) -> bytes:
     schemas = list(catalog.schemas(request.call))
     default = next((schema for schema in schemas if schema.name.lower() == _DEFAULT_SCHEMA), None)
     if default is None and len(schemas) == 1:
         default = schemas[0]
-    return listing.encode([_schema(request, schema, name, default) for schema in schemas], version)
+    return listing.encode([_schema(site, request, schema, name, default) for schema in schemas], version)
 
 
-def _schema(request: Request, schema: Schema, catalog: str, default: Schema | None) -> listing.SchemaListing:
+def _schema(
+    site: Site, request: Request, schema: Schema, catalog: str, default: Schema | None
+) -> listing.SchemaListing:
     tables: list[bytes] = []
     for table in schema.tables(request.call):
         request.call.check()
         try:
-            tables.append(airport_info(request, table, catalog, schema.name))
+            tables.append(site.table_infos.get(request, table, catalog, schema.name))
         except UnpresentableError as error:
             # One bad entry would make the whole schema unreadable for DuckDB.
             _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
@@ -87,10 +89,10 @@ def _schema(request: Request, schema: Schema, catalog: str, default: Schema | No
     return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)
 
 
-def _flight(request: Request, table: Table, catalog: str, schema: str) -> Iterator[bytes]:
+def _flight(site: Site, request: Request, table: Table, catalog: str, schema: str) -> Iterator[bytes]:
     try:
         if request.is_airport:
-            yield airport_info(request, table, catalog, schema)
+            yield site.table_infos.get(request, table, catalog, schema)
             return
     except UnpresentableError as error:
         _log.warning("table left out", table=f"{schema}.{table.name}", reason=str(error))

@@ -5,9 +5,11 @@ A location is a local path or `scheme://authority/key`, never percent-encoded.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
+import shutil
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 _URI = re.compile("(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<key>/.*)?")
+# What Hadoop calls other than Arrow does.
 _HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 
 
@@ -30,9 +33,9 @@ class Stamp:
 
 
 class Storage(Protocol):
-    """The few things that reading a log asks of a file system.
+    """The few things that logs and staged rows ask of a file system.
 
-    All methods raise FileNotFoundError for what is not there.
+    All methods that read raise FileNotFoundError for what is not there.
     """
 
     @abstractmethod
@@ -68,6 +71,16 @@ class Storage(Protocol):
     @abstractmethod
     def open(self, location: str) -> pa.NativeFile:
         """Open a file for Arrow."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def create(self, location: str) -> pa.NativeFile:
+        """Open a new file to write to, in a folder that need not be there yet."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def remove(self, folder: str) -> None:
+        """Remove a folder and all that is in it, if it is there."""
         raise NotImplementedError
 
 
@@ -107,6 +120,16 @@ class LocalStorage:
     def open(self, location: str) -> pa.NativeFile:
         """Open a file for Arrow."""
         return pa.OSFile(location)
+
+    def create(self, location: str) -> pa.NativeFile:
+        """Open a new file to write to, in a folder that need not be there yet."""
+        Path(location).parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(location, "wb")
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder and all that is in it, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 class ArrowStorage:
@@ -150,6 +173,15 @@ class ArrowStorage:
         """Open a file for Arrow."""
         return self._filesystem.open_input_file(self._path(location))
 
+    def create(self, location: str) -> pa.NativeFile:
+        """Open a new file to write to, in a folder that need not be there yet."""
+        return self._filesystem.open_output_stream(self._path(location))
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder and all that is in it, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._filesystem.delete_dir(self._path(folder))
+
     def _list(self, folder: str) -> list[Any]:
         return list(self._filesystem.get_file_info(fs.FileSelector(self._path(folder))))
 
@@ -164,11 +196,16 @@ _LOCAL = LocalStorage()
 
 def storage_of(location: str) -> Storage:
     """Return the storage that a location lies in."""
-    uri = _URI.fullmatch(location)
-    if uri is None:
-        return _LOCAL
-    scheme = uri["scheme"].lower()
-    return _remote(_HADOOP_SCHEMES.get(scheme, scheme), uri["authority"] or "")
+    uri = _URI.fullmatch(arrow_location(location))
+    return _LOCAL if uri is None else _remote(uri["scheme"], uri["authority"] or "")
+
+
+def arrow_location(location: str) -> str:
+    """Return a location with its scheme as Arrow calls it."""
+    scheme, is_remote, rest = location.partition("://")
+    if not is_remote:
+        return location
+    return f"{_HADOOP_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
 
 
 @functools.cache

@@ -40,6 +40,11 @@ class DeltaLog:
         """Return the newest version, at the cost of one listing."""
         return newest_version(self.root, self._names())
 
+    def last_checkpoint(self) -> tuple[int, int]:
+        """Return the newest version and that of the newest checkpoint, 0 if there is none."""
+        listing = read_listing(self.root, self._names())
+        return listing.newest, max(listing.checkpoints, default=0)
+
     def heading(self, version: int | None = None) -> Heading:
         """Return what a version is, without replaying its files."""
         names = self._names()

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +19,68 @@ _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999
 _DAY_MICROSECONDS = 86_400_000_000
 
 
-def described(rows: pa.Table) -> str:
-    """Return the statistics of rows of flat columns under their physical names, as JSON."""
-    names = rows.schema.names[: _INDEXED_COLUMNS - 1] + rows.schema.names[_INDEXED_COLUMNS - 1 :][-1:]
-    lows, highs, nulls = [], [], []
-    for name in names:
-        column = rows.column(name)
-        nulls.append((name, str(column.null_count)))
-        found = _range(column)
-        if found is not None:
-            lows.append((name, found[0]))
-            highs.append((name, found[1]))
-    parts = (("minValues", _object(lows)), ("maxValues", _object(highs)), ("nullCount", _object(nulls)))
-    return _object([("numRecords", str(rows.num_rows)), *parts, ("tightBounds", "true")])
+class NewStatistics:
+    """What the log will say of a file, gathered as its rows come: all of them need not be there at once."""
+
+    def __init__(self, arrow_schema: pa.Schema) -> None:
+        """Begin with no rows; the columns have their physical names."""
+        fields = list(arrow_schema)
+        self._rows = 0
+        self._columns = [_Column(field) for field in fields[: _INDEXED_COLUMNS - 1]]
+        self._columns += [_Column(field) for field in fields[_INDEXED_COLUMNS - 1 :][-1:]]
+
+    def add(self, rows: pa.Table) -> None:
+        """Take more rows into account."""
+        self._rows += rows.num_rows
+        for column in self._columns:
+            column.add(rows.column(column.name))
+
+    def as_json(self) -> str:
+        """Return the statistics of all rows so far."""
+        ranges = {column.name: column.range() for column in self._columns}
+        lows = [(name, found[0]) for name, found in ranges.items() if found is not None]
+        highs = [(name, found[1]) for name, found in ranges.items() if found is not None]
+        nulls = [(column.name, str(column.nulls)) for column in self._columns]
+        parts = (("minValues", _object(lows)), ("maxValues", _object(highs)), ("nullCount", _object(nulls)))
+        return _object([("numRecords", str(self._rows)), *parts, ("tightBounds", "true")])
+
+
+class _Column:
+    """The nulls of a column, and the least and the greatest of its values where it has such."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self.name: str = field.name
+        self.nulls = 0
+        self._kind = field.type
+        self._is_ordered = _is_ordered(field.type)
+        self._ends: tuple[Any, Any] | None = None
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        self.nulls += column.null_count
+        if not self._is_ordered or column.null_count == len(column):
+            return
+        if pa.types.is_floating(self._kind) and pc.any(pc.is_nan(column)).as_py():
+            self._is_ordered, self._ends = False, None
+            return
+        found = pc.min_max(_comparable(column))
+        low, high = found["min"].as_py(), found["max"].as_py()
+        before = self._ends or (low, high)
+        self._ends = min(before[0], low), max(before[1], high)
+
+    def range(self) -> tuple[str, str] | None:
+        """Return both ends as the log has them, None if it can say nothing."""
+        if self._ends is None:
+            return None
+        low, high = self._ends
+        if pa.types.is_timestamp(self._kind):
+            return _moments(low, high, "Z" if self._kind.tz else "")
+        if pa.types.is_date32(self._kind):
+            return _days(low, high)
+        if isinstance(low, str):
+            return json.dumps(low[:_PREFIX]), json.dumps(_not_less(high))
+        if any(isinstance(end, float) and math.isinf(end) for end in (low, high)):
+            return None
+        return _number(low), _number(high)
 
 
 def _object(members: Iterable[tuple[str, str]]) -> str:
@@ -38,30 +88,17 @@ def _object(members: Iterable[tuple[str, str]]) -> str:
     return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in members) + "}"
 
 
-def _range(column: pa.ChunkedArray) -> tuple[str, str] | None:
-    kind = column.type
-    if column.null_count == len(column):
-        return None
-    if pa.types.is_timestamp(kind):
-        return _moments(column.cast(pa.int64()), "Z" if kind.tz else "")
-    if pa.types.is_date32(kind):
-        return _days(column.cast(pa.int32()))
-    if pa.types.is_floating(kind) and pc.any(pc.is_nan(column)).as_py():
-        return None
+def _is_ordered(kind: pa.DataType) -> bool:
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if not is_number and not pa.types.is_string(kind):
-        return None
-    low, high = _least_and_greatest(column)
-    if isinstance(low, str) and isinstance(high, str):
-        return json.dumps(low[:_PREFIX]), json.dumps(_not_less(high))
-    if any(isinstance(end, float) and math.isinf(end) for end in (low, high)):
-        return None
-    return _number(low), _number(high)
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    return bool(is_number or is_time or pa.types.is_string(kind))
 
 
-def _least_and_greatest(column: pa.ChunkedArray) -> tuple[object, object]:
-    found = pc.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as numbers: Python has not all of them."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
 
 
 def _number(value: object) -> str:
@@ -72,18 +109,15 @@ def _not_less(text: str) -> str:
     return text if len(text) <= _PREFIX else text[:_PREFIX] + _GREATEST
 
 
-def _days(column: pa.ChunkedArray) -> tuple[str, str] | None:
-    found = [int(str(value)) for value in _least_and_greatest(column)]
-    if not _DAYS[0] <= found[0] <= found[1] <= _DAYS[1]:
+def _days(low: int, high: int) -> tuple[str, str] | None:
+    if not _DAYS[0] <= low <= high <= _DAYS[1]:
         return None
-    low, high = (json.dumps(str(np.datetime64(value, "D"))) for value in found)
-    return low, high
+    return json.dumps(str(np.datetime64(low, "D"))), json.dumps(str(np.datetime64(high, "D")))
 
 
-def _moments(column: pa.ChunkedArray, zone: str) -> tuple[str, str] | None:
+def _moments(low: int, high: int, zone: str) -> tuple[str, str] | None:
     """Return times cut to milliseconds: readers know that the greatest may be almost one later."""
-    found = [int(str(value)) for value in _least_and_greatest(column)]
-    if not _DAYS[0] * _DAY_MICROSECONDS <= found[0] <= found[1] < _DAYS[1] * _DAY_MICROSECONDS:
+    if not _DAYS[0] * _DAY_MICROSECONDS <= low <= high < _DAYS[1] * _DAY_MICROSECONDS:
         return None
-    low, high = (json.dumps(f"{np.datetime64(value // 1000, 'ms')}{zone}") for value in found)
-    return low, high
+    first, last = (json.dumps(f"{np.datetime64(value // 1000, 'ms')}{zone}") for value in (low, high))
+    return first, last

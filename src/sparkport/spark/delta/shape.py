@@ -18,21 +18,24 @@ def check_struct(kind: object) -> Mapping[str, Any]:
 
 
 def _check_field(field: object) -> None:
-    match field:
-        case {"name": str(), "type": _, "nullable": bool(), "metadata": details} if not isinstance(
-            details, dict | None
-        ):
-            raise ValueError("the metadata of a field of schemaString is no object")
-        case {"name": str(name), "type": kind, "nullable": bool()}:
-            _check_type(kind, name)
-        case _:
-            raise ValueError("a field of schemaString has no name, type or nullability")
+    # There are many fields in a large warehouse, and patterns of dictionaries take their time.
+    if (
+        not isinstance(field, dict)
+        or not isinstance(name := field.get("name"), str)
+        or not isinstance(field.get("nullable"), bool)
+        or "type" not in field
+    ):
+        raise ValueError("a field of schemaString has no name, type or nullability")
+    details = field.get("metadata")
+    if details is not None and not isinstance(details, dict):
+        raise ValueError("the metadata of a field of schemaString is no object")
+    _check_type(field["type"], name)
 
 
 def _check_type(kind: object, name: str) -> None:
+    if isinstance(kind, str):
+        return
     match kind:
-        case str():
-            pass
         case {"type": "struct"}:
             check_struct(kind)
         case {"type": "array", "elementType": element}:

@@ -59,7 +59,9 @@ def storage_type(spark_type: SparkType) -> pa.DataType:
 
 def is_year_month(spark_type: SparkType) -> bool:
     """Tell whether this is an interval of months, which files hold as a plain number."""
-    return isinstance(spark_type, str) and _YEAR_MONTH.fullmatch(spark_type) is not None
+    if not isinstance(spark_type, str) or not spark_type.startswith("interval"):
+        return False
+    return _YEAR_MONTH.fullmatch(spark_type) is not None
 
 
 def array_of(element: SparkType) -> SparkType:

@@ -1,0 +1,45 @@
+"""What a backend can do is asked at run time, for every table and call: so it has to be quick, and harmless.
+
+`isinstance` of a runtime-checkable protocol looks at the members of the instance itself. Python 3.11
+evaluates each property for that, and here a property may read the log of a table.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+
+class Ability(type(Protocol)):  # type: ignore[misc]  # the metaclass of protocols has no public name
+    """The metaclass of protocols that are asked for with `isinstance`.
+
+    Members are looked for on the class, once; only those that it lacks on the instance.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:  # noqa: ANN401  (anything may be asked)
+        """Tell whether an object has all members of a protocol, or is of a class."""
+        if not cls.__dict__.get("_is_protocol", False):
+            return bool(super().__instancecheck__(instance))
+        return all(
+            hasattr(instance, name) and not (is_method and getattr(instance, name) is None)
+            for name, is_method in _lacking(cls, type(instance))  # type: ignore[arg-type]  # types hash
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _lacking(protocol: Ability, kind: type) -> tuple[tuple[str, bool], ...]:
+    """Return the members of a protocol that a class does not have, and whether they are methods."""
+    return tuple(
+        (name, callable(getattr(protocol, name, None)))
+        for name in sorted(_members(protocol))
+        if getattr(kind, name, None) is None
+    )
+
+
+def _members(protocol: Ability) -> set[str]:
+    declared = [
+        vars(base).keys() | base.__annotations__.keys()
+        for base in protocol.__mro__
+        if vars(base).get("_is_protocol", False) and base is not Protocol
+    ]
+    return {name for names in declared for name in names if not name.startswith("_")}

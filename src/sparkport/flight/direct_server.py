@@ -1,0 +1,259 @@
+"""A gRPC server in which one thread serves a call from its first event to its last.
+
+`grpc.server` has one thread that takes all events and wakes another one for each: most of the time of a
+small call, and of a small message, goes there. Here a few threads wait for calls; who gets one runs its
+handler and takes the events of that call itself. This is how gRPC's synchronous server in C++ works.
+
+It needs classes of `grpcio` that are not public, so `pyproject.toml` names the versions it works with.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import structlog
+from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
+
+from sparkport.flight.rpc import AbortedError, Metadata, Rpc
+
+_log = structlog.get_logger("sparkport")
+
+_SHUT_DOWN = "shut down"
+_MOST_WAITING = 4
+_WATCH_SECONDS = 0.02
+_PATIENCE_SECONDS = 0.005
+_EXIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Details(grpc.HandlerCallDetails):
+    """What a service chooses a handler by."""
+
+    method: str
+    invocation_metadata: Metadata
+
+
+class DirectServer:
+    """Listens on a port and runs the handlers of services, each call on a thread of its own."""
+
+    def __init__(self, most_calls: int, options: Sequence[tuple[str, Any]]) -> None:
+        self._most_calls = most_calls
+        self._services: list[grpc.GenericRpcHandler] = []
+        self._server = cygrpc.Server(tuple(options), False)
+        self._arrivals = cygrpc.CompletionQueue()
+        self._server.register_completion_queue(self._arrivals)
+        self._lock = threading.Lock()
+        self._waiting = self._running = 0
+        self._rpcs: set[Rpc] = set()
+        self._left: set[Rpc] = set()  # those of them that no thread runs any more
+        self._spare_queues: list[Any] = []
+        self._has_started = self._is_stopping = self._is_shut_down = False
+        self._busy = threading.Event()
+        self._stopped = threading.Event()
+
+    def add_generic_rpc_handlers(self, services: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Add services; the first one that knows a method gets its calls."""
+        self._services.extend(services)
+
+    def add_registered_method_handlers(self, service: str, handlers: object) -> None:
+        """Do nothing: gRPC's generated code tells the same handlers twice."""
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen, and return the port. Raises OSError."""
+        port = int(self._server.add_http2_port(address.encode()))
+        if not port:
+            raise OSError(f"cannot listen on {address}; is the port taken?")
+        return port
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+        with self._lock:
+            self._has_started = True
+            self._expect_call()
+            self._add_thread()
+        threading.Thread(target=self._watch, name="flight-watch", daemon=True).start()
+        atexit.register(self._exit)
+
+    def stop(self, grace_seconds: float) -> threading.Event:
+        """Take no new calls, and cancel those that still run after a while.
+
+        The event that is returned is set when all calls are over; a handler that does not heed its
+        cancellation is left to itself.
+        """
+        with self._lock:
+            if not self._has_started:
+                self._stopped.set()
+            elif not self._is_stopping:
+                self._is_stopping = True
+                self._server.shutdown(self._arrivals, _SHUT_DOWN)
+        if not self._stopped.is_set():
+            threading.Thread(target=self._cancel_after, args=(grace_seconds,), daemon=True).start()
+        return self._stopped
+
+    def wait(self) -> None:
+        """Return when the server has stopped."""
+        self._stopped.wait()
+
+    def _cancel_after(self, seconds: float) -> None:
+        if not self._stopped.wait(seconds):
+            with self._lock:
+                if not self._stopped.is_set():
+                    self._server.cancel_all_calls()
+
+    def _exit(self) -> None:
+        """Let no thread be inside gRPC when the interpreter goes away."""
+        self.stop(0).wait(_EXIT_SECONDS)
+
+    def _add_thread(self) -> None:
+        self._waiting += 1
+        threading.Thread(target=self._serve, name="flight", daemon=True).start()
+
+    def _expect_call(self) -> None:
+        """Ask gRPC for one call, whose events will come on a queue of its own."""
+        if not self._is_stopping:
+            queue = self._spare_queues.pop() if self._spare_queues else cygrpc.CompletionQueue()
+            self._server.request_call(queue, self._arrivals, queue)
+
+    def _serve(self) -> None:
+        """Run calls as they come, until enough others wait for them."""
+        while True:
+            rpc = self._next_call()
+            if rpc is None:
+                return
+            self._run(rpc)
+            # What is left of a call is freed before the next is waited for.
+            del rpc
+            with self._lock:
+                if self._waiting >= _MOST_WAITING:
+                    return
+                self._waiting += 1
+
+    def _next_call(self) -> Rpc | None:
+        """Wait for a call; None when the server has stopped."""
+        while True:
+            event = self._arrivals.poll()
+            if event.tag is None:
+                return None
+            if event.tag == _SHUT_DOWN:
+                with self._lock:
+                    self._is_shut_down = True
+                    self._busy.set()
+            elif event.success:
+                return self._accepted(event)
+
+    def _accepted(self, event: Any) -> Rpc:  # noqa: ANN401
+        rpc = Rpc(event, event.tag)
+        with self._lock:
+            self._rpcs.add(rpc)
+            self._running += 1
+            self._waiting -= 1
+            self._expect_call()
+            if not self._waiting:
+                self._add_thread()
+            if not self._busy.is_set():
+                self._busy.set()
+        return rpc
+
+    def _run(self, rpc: Rpc) -> None:
+        try:
+            with contextlib.suppress(AbortedError):
+                self._answer(rpc)
+            rpc.end()
+        except BaseException:  # noqa: BLE001 - a thread that ended here would leave its client waiting
+            # A lost connection ends a handler too, and then there is nobody to be told.
+            if not rpc.cancelled:
+                _log.error("a handler failed", method=rpc.method, exception=traceback.format_exc())
+                rpc.fail()
+        with self._lock:
+            self._running -= 1
+        rpc.settle(_PATIENCE_SECONDS)
+        with self._lock:
+            if rpc.is_settled:
+                self._forget(rpc)
+            else:
+                self._left.add(rpc)
+
+    def _answer(self, rpc: Rpc) -> None:
+        if self._running > self._most_calls:
+            rpc.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+        handler = self._handler(rpc)
+        if handler is None:
+            rpc.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        request = rpc if handler.request_streaming else _only_request(rpc, handler)
+        encode = handler.response_serializer or bytes
+        if not handler.response_streaming:
+            respond: Any = handler.unary_unary or handler.stream_unary
+            rpc.end(encode(respond(request, rpc)))
+            return
+        respond = handler.unary_stream or handler.stream_stream
+        if getattr(respond, "experimental_non_blocking", False):
+            # The health service sends news for as long as somebody listens, without holding a thread.
+            rpc.stay_open()
+            respond(request, rpc, lambda news: None if news is None else rpc.post(encode(news)))
+            return
+        with contextlib.closing(respond(request, rpc)) as responses:
+            for response in responses:
+                rpc.send(encode(response))
+
+    def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any] | None:
+        details = _Details(rpc.method, rpc.invocation_metadata())
+        handlers = (service.service(details) for service in self._services)
+        return next((handler for handler in handlers if handler is not None), None)
+
+    def _forget(self, rpc: Rpc) -> None:
+        self._rpcs.discard(rpc)
+        self._spare_queues.append(rpc.queue)
+
+    def _watch(self) -> None:
+        """Look after the calls whose threads are busy or gone, and end the server after the last one."""
+        while not self._stopped.is_set():
+            self._busy.wait()
+            time.sleep(_WATCH_SECONDS)
+            self._look()
+            with self._lock:
+                self._clean_up()
+
+    def _look(self) -> None:
+        with self._lock:
+            rpcs = tuple(self._rpcs)
+        for rpc in rpcs:
+            try:
+                rpc.look()
+            except Exception:  # noqa: BLE001 - the watch goes on for all the others
+                _log.error("a call cannot be watched", method=rpc.method, exception=traceback.format_exc())
+
+    def _clean_up(self) -> None:
+        for rpc in [rpc for rpc in self._left if rpc.is_settled]:
+            self._left.discard(rpc)
+            self._forget(rpc)
+        if self._is_shut_down and all(rpc.is_settled for rpc in self._rpcs):
+            self._tear_down()
+        elif not self._rpcs:
+            self._busy.clear()
+
+    def _tear_down(self) -> None:
+        self._server.destroy()
+        self._arrivals.shutdown()  # which sends home the threads that wait
+        self._stopped.set()
+        atexit.unregister(self._exit)
+
+
+def _only_request(rpc: Rpc, handler: grpc.RpcMethodHandler[Any, Any]) -> Any:  # noqa: ANN401
+    message = next(rpc, None)
+    if message is None:
+        rpc.abort(grpc.StatusCode.UNIMPLEMENTED, f'"{rpc.method}" requires exactly one request message.')
+    if handler.request_deserializer is None:
+        return message
+    try:
+        return handler.request_deserializer(message)
+    except Exception:  # noqa: BLE001 - whatever the bytes are, they are the client's
+        rpc.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")

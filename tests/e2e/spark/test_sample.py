@@ -1,0 +1,41 @@
+"""The sample: what a newcomer finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkport.app.lakehouse import Lakehouse
+from sparkport.spark.settings import SparkSettings
+
+from .lake import LakeServer, wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_the_sample_is_there_when_the_server_says_that_it_is_ready(tmp_path: Path) -> None:
+    """The first start waits for Spark and the sample; the next one has the tables and waits for nothing."""
+    with LakeServer(tmp_path, "--sample") as server:
+        wait_until(lambda: "sparkport ready" in server.text, "the server was never ready")
+        first = server.text
+        tables = server.tables()
+        customers = server.rows("sales", "customers")
+        server.terminate()
+        server.finished()
+    with LakeServer(tmp_path, "--sample") as server:
+        assert server.location
+        second = server.text
+        again = server.tables()
+
+    assert "sample loaded" in first
+    assert tables == ["sales.customers", "sales.orders"]
+    assert customers[0] == {"id": 1, "name": "Ada", "city": "London"}
+    assert "Spark is up" not in second
+    assert again == tables
+
+
+def test_a_sample_needs_a_folder() -> None:
+    """In an object store nothing is put unasked."""
+    with pytest.raises(ValueError, match="needs a warehouse in a local folder"):
+        Lakehouse(SparkSettings("s3a://bucket/warehouse"), sample=True)

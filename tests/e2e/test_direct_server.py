@@ -1,0 +1,343 @@
+"""The gRPC server itself, by handlers that do little: who is told what, when, and what is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from sparkport.flight.direct_server import DirectServer
+from sparkport.flight.rpc import Rpc
+
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+FORGETFUL = """
+import grpc
+from sparkport.flight.direct_server import DirectServer
+
+server = DirectServer(4, [])
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    try:
+        channel.unary_unary("/a/b")(b"")
+    except grpc.RpcError as error:
+        print(error.code().name)
+"""
+
+
+class Handlers(grpc.GenericRpcHandler):
+    """Answers `/test/<name>` by the method of that name."""
+
+    def __init__(self) -> None:
+        self.entered, self.release, self.told = threading.Event(), threading.Event(), threading.Event()
+        self.running = 0
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the handler of a method."""
+        name = handler_call_details.method.removeprefix("/test/")
+        if name in {"echo", "hold", "fail", "headers", "bad_trailers"}:
+            return grpc.unary_unary_rpc_method_handler(getattr(self, name))
+        return grpc.stream_stream_rpc_method_handler(self.lockstep) if name == "lockstep" else None
+
+    def echo(self, message: bytes, context: Rpc) -> bytes:
+        """Send a message back."""
+        del context
+        return message
+
+    def hold(self, message: bytes, context: Rpc) -> bytes:
+        """Be busy, and heed nothing but `release`."""
+        context.add_callback(self.told.set)
+        self.running += 1
+        self.entered.set()
+        self.release.wait(30)
+        self.running -= 1
+        return message
+
+    def fail(self, message: bytes, context: Rpc) -> bytes:
+        """Raise what nobody foresaw."""
+        raise ValueError(message, context)
+
+    def headers(self, message: bytes, context: Rpc) -> bytes:
+        """Send headers back, before and after the answer."""
+        given = dict(context.invocation_metadata())
+        context.send_initial_metadata((("x-text", given["x-text"]),))
+        context.set_trailing_metadata((("x-data-bin", given["x-data-bin"]),))
+        return message
+
+    def bad_trailers(self, message: bytes, context: Rpc) -> bytes:
+        """Set trailers that gRPC does not take."""
+        context.set_trailing_metadata((("NOT A NAME", "value"),))
+        return message
+
+    def lockstep(self, messages: Iterator[bytes], context: Rpc) -> Iterator[bytes]:
+        """Answer each message."""
+        context.add_callback(self.told.set)
+        yield from messages
+
+
+class Served:
+    """A running server with its handlers and a channel to it."""
+
+    def __init__(self, most_calls: int = 128) -> None:
+        self.handlers = Handlers()
+        self.server = DirectServer(most_calls, [("grpc.so_reuseport", 0)])
+        self.server.add_generic_rpc_handlers([self.handlers])
+        self.health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)  # type: ignore[arg-type]
+        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.server.start()
+        self.channel = grpc.insecure_channel(self.address)
+
+    def call(self, name: str, message: bytes = b"", **options: object) -> bytes:
+        """Call a method and wait for the answer."""
+        method: Callable[..., bytes] = self.channel.unary_unary(f"/test/{name}")
+        return method(message, **{"timeout": 30, **options})
+
+    def begin(self, name: str, **options: object) -> Any:
+        """Begin a call and go on."""
+        method: Any = self.channel.unary_unary(f"/test/{name}")
+        return method.future(b"", **options)
+
+    def refusal(self, name: str) -> tuple[str, str]:
+        """Return code and text of a call that fails."""
+        with pytest.raises(grpc.RpcError) as caught:
+            self.call(name)
+        error: Any = caught.value
+        return error.code().name, error.details()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Serve, and stop at the end."""
+    one = Served()
+    yield one
+    one.handlers.release.set()
+    one.channel.close()
+    assert one.server.stop(0).wait(20)
+
+
+def test_messages_go_back_and_forth_in_lockstep(served: Served) -> None:
+    """A stream is answered message by message, for as long as the client goes on."""
+    messages: list[bytes] = []
+    method: Any = served.channel.stream_stream("/test/lockstep")
+    more = threading.Semaphore(1)
+
+    def numbers() -> Iterator[bytes]:
+        for number in range(500):
+            more.acquire()
+            yield b"%d" % number
+
+    for answer in method(numbers(), timeout=30):
+        messages.append(answer)
+        more.release()
+
+    assert messages == [b"%d" % number for number in range(500)]
+
+
+def test_headers_and_trailers_are_carried(served: Served) -> None:
+    """Text and bytes in headers reach the handler, and go back before and after its answer."""
+    method: Any = served.channel.unary_unary("/test/headers")
+    _, call = method.with_call(b"m", metadata=[("x-text", "a"), ("x-data-bin", b"\0\xff")], timeout=30)
+
+    assert dict(call.initial_metadata())["x-text"] == "a"
+    assert dict(call.trailing_metadata())["x-data-bin"] == b"\0\xff"
+
+
+def test_failures_of_handlers_are_statuses(served: Served) -> None:
+    """Whatever a handler does wrong ends its call, tells nothing of the inside, and harms no other."""
+    assert served.refusal("fail") == ("UNKNOWN", "the server failed")
+    assert served.refusal("bad_trailers")[0] in {"CANCELLED", "INTERNAL"}  # as the version of gRPC has it
+    assert served.refusal("nothing") == ("UNIMPLEMENTED", "Method not found!")
+    assert served.call("echo", b"still here") == b"still here"
+
+
+def test_call_without_its_message_is_refused(served: Served) -> None:
+    """A client that ends its side before it sent the one message is told so."""
+    method: Any = served.channel.stream_unary("/test/echo")
+    with pytest.raises(grpc.RpcError) as caught:
+        method(iter([]), timeout=20)
+    error: Any = caught.value
+
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline", "disconnect"])
+def test_busy_handler_is_told_that_its_client_is_gone(served: Served, how: str) -> None:
+    """A handler that is busy with something else learns within a second that nobody waits any more."""
+    call = served.begin("hold", timeout=0.2 if how == "deadline" else 30)
+    assert served.handlers.entered.wait(20)
+    if how == "cancel":
+        call.cancel()
+    elif how == "disconnect":
+        served.channel.close()
+
+    assert served.handlers.told.wait(1.2)
+
+
+def test_killed_client_is_noticed(served: Served) -> None:
+    """A client process that is killed in a stream ends its call within a second."""
+    code = (
+        "import grpc, sys, time\n"
+        "call = grpc.insecure_channel(sys.argv[1]).stream_stream('/test/lockstep')\n"
+        "messages = call(iter(lambda: time.sleep(0.01) or b'm', None))\n"
+        "next(messages); print('in', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, served.address], stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "in\n"
+        client.kill()
+
+    assert served.handlers.told.wait(1)
+
+
+def test_calls_over_the_limit_are_refused_at_once() -> None:
+    """128 calls run at the same time, the next is refused, and there is room again when they are over."""
+    served = Served()
+    calls = [served.begin("hold") for _ in range(128)]
+    until = time.monotonic() + 20
+    while served.handlers.running < 128 and time.monotonic() < until:
+        time.sleep(0.01)
+    started = time.monotonic()
+    refused = served.refusal("echo")
+    took = time.monotonic() - started
+    served.handlers.release.set()
+    answers = [call.result(timeout=20) for call in calls]
+    served.handlers.release.clear()
+
+    assert refused == ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!")
+    assert took < 2
+    assert answers == [b""] * 128
+    assert served.call("echo", b"room") == b"room"
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+def test_stop_lets_running_calls_finish(served: Served) -> None:
+    """A call that runs when the server is told to stop is answered, and no other is taken."""
+    call = served.begin("hold")
+    assert served.handlers.entered.wait(20)
+    stopped = served.server.stop(20)
+    with grpc.insecure_channel(served.address) as late:
+        method: Callable[..., bytes] = late.unary_unary("/test/echo")
+        with pytest.raises(grpc.RpcError):
+            method(b"", timeout=2)
+    assert not stopped.is_set()
+    served.handlers.release.set()
+
+    assert call.result(timeout=20) == b""
+    assert stopped.wait(20)
+
+
+def test_stop_does_not_wait_for_handlers_that_heed_nothing(served: Served) -> None:
+    """After the grace period calls are cancelled, and a handler that goes on is left behind."""
+    call = served.begin("hold")
+    assert served.handlers.entered.wait(20)
+    started = time.monotonic()
+
+    assert served.server.stop(0.3).wait(20)
+    assert time.monotonic() - started < 3
+    assert served.handlers.told.is_set()
+    assert call.exception(timeout=20) is not None
+
+
+def test_stop_under_load_answers_or_refuses_every_call(served: Served) -> None:
+    """With clients that never pause, each call is answered or refused, none hangs, and the server stops."""
+    begun = threading.Barrier(9)
+
+    def work() -> str:
+        begun.wait(20)
+        with contextlib.closing(grpc.insecure_channel(served.address)) as channel:
+            method: Callable[..., bytes] = channel.unary_unary("/test/echo")
+            while True:
+                try:
+                    assert method(b"m", timeout=20) == b"m"
+                except grpc.RpcError as error:
+                    return str(error.code().name)
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = [pool.submit(work) for _ in range(8)]
+        begun.wait(20)
+        time.sleep(0.5)
+        assert served.server.stop(5).wait(20)
+
+        assert {outcome.result(timeout=20) for outcome in outcomes} <= {"UNAVAILABLE", "CANCELLED"}
+
+
+def test_many_calls_leave_nothing_behind(served: Served) -> None:
+    """Ten thousand calls, some of them cancelled, need no more memory, threads or files than a few."""
+
+    def some(count: int) -> None:
+        for number in range(count):
+            served.call("echo", b"x" * 1000)
+            if number % 50 == 0:
+                served.begin("hold", timeout=30).cancel()
+
+    served.handlers.release.set()
+    some(1000)
+    before = _usage()
+    some(10_000)
+    time.sleep(0.2)
+    after = _usage()
+
+    assert after["threads"] <= before["threads"] + 4
+    assert after["files"] <= before["files"] + 4
+    assert after["bytes"] <= before["bytes"] + (12 << 20)
+
+
+def _usage() -> dict[str, int]:
+    gc.collect()
+    return {
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208
+        "bytes": int(Path("/proc/self/statm").read_text().split()[1]) * 4096,
+    }
+
+
+def test_health_is_watched_without_a_thread() -> None:
+    """Clients that watch the health get its changes, and take no room from others."""
+    served = Served(most_calls=2)
+    method: Any = served.channel.unary_stream(
+        "/grpc.health.v1.Health/Watch",
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )
+    watches: list[Any] = []
+    first = []
+    for _ in range(5):
+        watches.append(method(health_pb2.HealthCheckRequest(service="")))
+        first.append(next(watches[-1]).status)
+    answer = served.call("echo", b"room")
+    served.health.enter_graceful_shutdown()
+    last = [next(watch).status for watch in watches]
+
+    assert first == [SERVING] * 5
+    assert answer == b"room"
+    assert last == [NOT_SERVING] * 5
+    assert served.server.stop(0.1).wait(20)
+    served.channel.close()
+
+
+def test_program_that_forgets_to_stop_its_server_ends() -> None:
+    """The interpreter exits in good order while the server still listens."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "UNIMPLEMENTED\n"), done.stderr
