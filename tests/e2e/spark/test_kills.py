@@ -81,6 +81,7 @@ def test_killed_at_work(tmp_path: Path) -> None:
             wait_until(lambda: work.acknowledged >= wanted or work.is_over, moment)  # noqa: B023
             time.sleep(chance.random())
             interrupted += work.under_way
+            killed = server
             kinds[number % len(kinds)](server)
             work.join()
             if server.process.poll() is None:
@@ -91,7 +92,7 @@ def test_killed_at_work(tmp_path: Path) -> None:
             try:
                 workload.check(by_deltalake(server))
             except AssertionError as error:
-                raise AssertionError(f"{moment}: {error}") from error
+                raise AssertionError(f"{moment}: {error}\n{killed.text}") from error
 
             assert ready(server, starts) < READY_SECONDS, moment
             wait_until(lambda: not leftovers(server), f"{moment}: staged rows are left", 20)  # noqa: B023
