@@ -49,6 +49,7 @@ from sparkport.spark.creation import (
     replace_delta,
     schema_details,
 )
+from sparkport.spark.delta.durability import write_through_folders
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.functions.catalog_functions import (
@@ -217,6 +218,8 @@ class SparkCatalog(DynamicCatalog):
             if is_local:
                 clear_unborn(Path(table.root), Path(self.engine.trash))
             raise
+        if is_local:
+            write_through_folders(Path(table.root), Path(self.engine.warehouse.root))
 
     def _schema_names(self) -> list[str]:
         names = list(self.engine.warehouse.listing().schemas)
@@ -302,6 +305,7 @@ class SparkSchema(UndoingSchema):
         found = self.table(call, name)
         if found is None:  # others have dropped it already
             raise NotFoundError("table", path)
+        found.settle()
         return found
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:

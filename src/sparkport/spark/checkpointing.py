@@ -10,6 +10,7 @@ import structlog
 from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark import log_changes
+from sparkport.spark.delta.durability import write_through_checkpoints
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import Heading
 from sparkport.spark.gates import Gate
@@ -46,14 +47,13 @@ class Checkpointing:
             return
         if due and self._writing.acquire(blocking=False):
             self._tried = newest
-            threading.Thread(
-                target=self._write, args=(table, log.root), name="checkpoint", daemon=True
-            ).start()
+            threading.Thread(target=self._write, args=(table, log), name="checkpoint", daemon=True).start()
 
-    def _write(self, table: str, root: str) -> None:
+    def _write(self, table: str, log: DeltaLog) -> None:
         try:
             with self._gate.shared(Call()):
-                self._jobs.run(Call(), table, functools.partial(log_changes.checkpoint, root))
+                self._jobs.run(Call(), table, functools.partial(log_changes.checkpoint, log.root))
+                write_through_checkpoints(log)
         except UnavailableError as error:
             _log.debug("no checkpoint", table=table, reason=str(error))
         except Exception as error:  # noqa: BLE001  (nobody waits for it, and without it all works)

@@ -20,6 +20,7 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.spark import log_changes
 from sparkport.spark.columns import rowid_spark_field
 from sparkport.spark.constraints import packed
+from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.folders import MORE
@@ -116,6 +117,7 @@ def _make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) 
     hidden.mkdir(parents=True)
     try:
         (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
+        write_through(hidden / SCHEMA_DETAILS, hidden)
         move_folder(hidden, folder)
     except OSError:
         shutil.rmtree(hidden, ignore_errors=True)
@@ -145,6 +147,7 @@ def move_folder(folder: Path, target: Path) -> None:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
             raise FileExistsError(target) from error
         raise
+    write_through(target.parent, folder.parent)
     _prune(folder.parent)
 
 
@@ -173,6 +176,7 @@ def remove_folder(folder: Path, trash: Path) -> None:
     trash.mkdir(parents=True, exist_ok=True)
     target = trash / uuid.uuid4().hex
     folder.rename(target)
+    write_through(folder.parent)
     _prune(folder.parent)
     shutil.rmtree(target, ignore_errors=True)
 

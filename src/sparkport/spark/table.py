@@ -40,6 +40,7 @@ from sparkport.spark.checkpointing import Checkpointing
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.readable import unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
@@ -77,6 +78,7 @@ class DeltaTable(DynamicTable):
         self._rename = rename
         self.gate = Gate()  # who commits rows is inside together with others, who alters alone
         self._checkpoints = Checkpointing(engine.jobs, self.gate)
+        self._durability = Durability()
         self._entry = entry
         self._engine = engine
         self._log = engine.log(entry.root)
@@ -188,6 +190,7 @@ class DeltaTable(DynamicTable):
             self.wrote(call)
             return
         with self.gate.alone(call), writing():
+            self._durability.begin(self._log)
             alter(call, self._engine, self, change)
             self.wrote(call)
 
@@ -201,6 +204,7 @@ class DeltaTable(DynamicTable):
         done = self.outcome(call)
         if done is not None:
             return repeated(done, returning=returning)
+        self._durability.begin(self._log)
         return InsertStatement(call, self._engine, self, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
@@ -289,11 +293,16 @@ class DeltaTable(DynamicTable):
         return seen is None or seen == self._log.newest_version()
 
     def wrote(self, call: Call) -> None:
-        """Let the call's transaction see what it has committed, and the log not become long."""
+        """Let what the call has committed last and be seen by its transaction; keep the log short."""
+        self.settle()
         self._engine.transactions.wrote(
             call, self._entry.schema, self._entry.name, self._log.newest_version()
         )
         self._checkpoints.tend(str(self), self._log)
+
+    def settle(self) -> None:
+        """Return when what was committed is on the disk."""
+        self._durability.reach(self._log)
 
     def _stored(
         self,
@@ -357,6 +366,7 @@ class DeltaTable(DynamicTable):
 
     def _give_ids(self, call: Call) -> None:
         """Let a statement that goes by ids find them, in its own transaction too."""
+        self._durability.begin(self._log)
         heading = self._log.heading()
         adopts = self._adopts(heading)
         if not adopts and not has_ids(heading.metadata):

@@ -19,6 +19,8 @@ from sparkport.spark.catalog import SparkSchema
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import inserted, made, newest, rows
 
+from .disk import Identity, identities
+
 _PATIENCE = 60.0  # seconds, on a machine that does other things too
 _INTERVAL = "delta.checkpointInterval"
 
@@ -141,3 +143,13 @@ def test_odd_intervals_are_no_error(schema: SparkSchema, word: str) -> None:
     table._checkpoints.tend("t", table._log)
 
     assert is_idle(table)
+
+
+def test_checkpoints_are_on_the_disk(schema: SparkSchema, spark: SparkSession, synced: set[Identity]) -> None:
+    """One that was lost in part would hide the commits behind it."""
+    table = wanting(schema, spark, 2)
+    inserted(table, n=1)
+    log = Path(table.root, "_delta_log")
+    eventually(lambda: checkpoints(table) == [2] and is_idle(table))
+
+    assert identities([*log.glob("*.checkpoint*.parquet"), log / "_last_checkpoint"]) <= synced

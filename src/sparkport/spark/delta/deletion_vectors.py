@@ -50,7 +50,8 @@ def keep_mask(vector: DeletionVector, root: str, row_count: int) -> bytes:
 def deleted_positions(vector: DeletionVector, root: str) -> npt.NDArray[np.int64]:
     """Return the positions of the deleted rows in their file, ascending."""
     folder = location_of(root)
-    data = _inline(vector, folder) if vector.storage_type == "i" else _stored(vector, folder)
+    location = vector_location(vector, folder)
+    data = _inline(vector, folder) if location is None else _stored(vector, folder, location)
     if len(data) < struct.calcsize("<I") or struct.unpack_from("<I", data)[0] != _MAGIC:
         raise CorruptDeletionVectorError(folder, "it does not begin with the magic number")
     try:
@@ -60,6 +61,22 @@ def deleted_positions(vector: DeletionVector, root: str) -> npt.NDArray[np.int64
     if len(bitmap) != vector.cardinality:
         raise CorruptDeletionVectorError(folder, f"{len(bitmap)} rows instead of {vector.cardinality}")
     return np.asarray(bitmap.to_array(), np.uint64).astype(np.int64)
+
+
+def vector_location(vector: DeletionVector, root: str) -> str | None:
+    """Return the file that has a vector, None if it is in the log itself."""
+    match vector.storage_type:
+        case "i":
+            return None
+        case "p":
+            return resolve(root, vector.path_or_inline)
+        case "u":
+            prefix = vector.path_or_inline[:-_UUID_CHARACTERS]
+            name = uuid.UUID(bytes=_decode_z85(vector.path_or_inline[-_UUID_CHARACTERS:], root))
+            folder = f"{root}/{prefix}" if prefix else root
+            return f"{folder}/deletion_vector_{name}.bin"
+        case other:
+            raise CorruptDeletionVectorError(root, f"storage type {other!r} is unknown")
 
 
 def write_vectors(root: str, deleted: Sequence[npt.NDArray[np.int64]]) -> tuple[Path, list[DeletionVector]]:
@@ -89,8 +106,7 @@ def _inline(vector: DeletionVector, root: str) -> bytes:
     return data[: vector.size]  # the encoding pads to a multiple of four
 
 
-def _stored(vector: DeletionVector, root: str) -> bytes:
-    location = _location(vector, root)
+def _stored(vector: DeletionVector, root: str, location: str) -> bytes:
     name = location.rpartition("/")[2]
     try:
         found = storage_of(location).read_range(location, vector.offset or 0, vector.size + 8)
@@ -106,19 +122,6 @@ def _stored(vector: DeletionVector, root: str) -> bytes:
     if zlib.crc32(data) != checksum:
         raise CorruptDeletionVectorError(root, f"the checksum in {name} does not match")
     return data
-
-
-def _location(vector: DeletionVector, root: str) -> str:
-    match vector.storage_type:
-        case "p":
-            return resolve(root, vector.path_or_inline)
-        case "u":
-            prefix = vector.path_or_inline[:-_UUID_CHARACTERS]
-            name = uuid.UUID(bytes=_decode_z85(vector.path_or_inline[-_UUID_CHARACTERS:], root))
-            folder = f"{root}/{prefix}" if prefix else root
-            return f"{folder}/deletion_vector_{name}.bin"
-        case other:
-            raise CorruptDeletionVectorError(root, f"storage type {other!r} is unknown")
 
 
 def _decode_z85(text: str, root: str) -> bytes:

@@ -1,0 +1,116 @@
+"""Commits on the disk itself: what was acknowledged survives a power failure too.
+
+Spark and Hadoop leave it to the file system when to write through what they have written. In an object
+store there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkport.spark.delta.actions import decode_deletion_vector
+from sparkport.spark.delta.commits import commit_name, parse
+from sparkport.spark.delta.deletion_vectors import vector_location
+from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.files import resolve, storage_of
+from sparkport.spark.delta.log import DeltaLog
+
+
+class Durability:
+    """Has the commits to one table written through to the disk, each once.
+
+    Those of others that come in between are among them: nobody can tell them apart.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reached: int | None = None
+
+    def begin(self, log: DeltaLog) -> None:
+        """Note the version after which commits may be our own."""
+        if _is_local(log):
+            newest = log.newest_version()
+            with self._lock:
+                if self._reached is None:
+                    self._reached = newest
+
+    def reach(self, log: DeltaLog) -> None:
+        """Return when the commits since `begin`, or else the newest one, are on the disk with their files."""
+        if not _is_local(log):
+            return
+        newest = log.newest_version()
+        with self._lock:
+            reached = self._reached
+            if reached is None or reached > newest:  # others have put a new table into the folder
+                reached = newest - 1
+            for version in range(reached + 1, newest + 1):
+                _write_through_commit(log.root, version)
+            self._reached = newest
+
+
+def write_through(*paths: Path) -> None:
+    """Have files written through, and of folders which names are in them."""
+    for path in paths:
+        _write_through_file(str(path))
+
+
+def write_through_folders(folder: Path, top: Path) -> None:
+    """Have a folder written through, and those that it is in up to `top`."""
+    between = [above for above in folder.parents if above.is_relative_to(top)]
+    write_through(folder, *between)
+
+
+def write_through_checkpoints(log: DeltaLog) -> None:
+    """Have the checkpoints of a log written through, and what points at the last one."""
+    if _is_local(log):
+        folder = f"{log.root}/_delta_log"
+        names = storage_of(folder).names(folder)
+        _write_through_files([f"{folder}/{name}" for name in names if "checkpoint" in name])
+
+
+def _is_local(log: DeltaLog) -> bool:
+    return "://" not in log.root
+
+
+def _write_through_commit(root: str, version: int) -> None:
+    """Write through first what a commit names, then the commit."""
+    name = commit_name(version)
+    location = f"{root}/_delta_log/{name}"
+    try:
+        data = storage_of(root).read(location)
+    except FileNotFoundError:
+        return  # cleaned up since
+    with damage_reported(root, version, name):
+        _write_through_files([path for action in parse(data) for path in _named(action, root)])
+    _write_through_files([location])
+
+
+def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
+    for kind in ("add", "cdc"):
+        file = action.get(kind)
+        if file is not None:
+            yield resolve(root, file["path"])
+            vector = decode_deletion_vector(file.get("deletionVector"))
+            if vector is not None and (location := vector_location(vector, root)) is not None:
+                yield location
+
+
+def _write_through_files(paths: Sequence[str]) -> None:
+    folders = {os.path.dirname(path) for path in paths}  # noqa: PTH120  (no Path for each of many files)
+    for path in (*paths, *folders):
+        _write_through_file(path)
+
+
+def _write_through_file(path: str) -> None:
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, PermissionError):
+        return  # removed since, or of another user's, whose program has to see to it
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,136 @@
+"""What was acknowledged is on the disk: a statement ends when its commit is written through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, DropTableOptions
+from sparkport.catalog.ddl import AddColumn, CreateTableOptions, OnConflict, RenameTable
+from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.delta.data_files import MOST_ROWS
+from sparkport.spark.delta.deletion_vectors import vector_location
+from sparkport.spark.delta.durability import Durability
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.table import DeltaTable
+from tests.spark.ddl.tables import ids, inserted, made, newest
+
+from .disk import Identity, identities
+
+
+def written(table: DeltaTable) -> set[Identity]:
+    """Return all that a power failure must not take away from a table."""
+    root = Path(table.root)
+    paths = {root, root / "_delta_log", *(root / "_delta_log").glob("*.json")}
+    for file in DeltaLog(table.root).snapshot().files:
+        paths.add(Path(file.path))
+        if file.deletion_vector is not None:
+            paths.add(Path(vector_location(file.deletion_vector, table.root) or root))
+    return identities(paths)
+
+
+def many(table: DeltaTable) -> None:
+    """Insert more rows than are kept in memory."""
+    rows = pa.table({"n": pa.array(range(MOST_ROWS + 1), pa.int64())})
+    table.insert(Call(), rows.to_reader())
+
+
+def update(table: DeltaTable) -> None:
+    """Change a row."""
+    changed = pa.table({"n": pa.array([7], pa.int64())})
+    table.update(Call(), pa.array(ids(table)[:1]), changed.to_reader())
+
+
+def delete(table: DeltaTable) -> None:
+    """Remove a row."""
+    table.delete(Call(), pa.array(ids(table)[:1]))
+
+
+def alter(table: DeltaTable) -> None:
+    """Add a column."""
+    table.alter(Call(), AddColumn(pa.field("more", pa.string())))
+
+
+def rename(table: DeltaTable) -> None:
+    """Give the table another name."""
+    table.alter(Call(), RenameTable("renamed"))
+
+
+STATEMENTS: dict[str, Callable[[DeltaTable], object]] = {
+    "small INSERT": lambda table: inserted(table, n=3),
+    "large INSERT": many,
+    "UPDATE": update,
+    "DELETE": delete,
+    "ALTER": alter,
+    "RENAME": rename,
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statement_ends_when_its_commit_is_on_the_disk(
+    schema: SparkSchema, synced: set[Identity], statement: str
+) -> None:
+    """The files that it names, the log, and the folders that name them are written through."""
+    table = made(schema, pa.table({"n": pa.array([1, 2], pa.int64())}))
+    STATEMENTS[statement](table)
+
+    assert newest(table) == 2
+    assert written(table) <= synced
+
+
+def test_new_tables_and_schemas_are_on_the_disk(
+    catalog: SparkCatalog, schema: SparkSchema, synced: set[Identity]
+) -> None:
+    """Their folders are known to those that they are in."""
+    table = made(schema, pa.table({"n": pa.array([], pa.int64())}))
+    fresh = f"{schema.name}_fresh"
+    catalog.create_schema(Call(), fresh, CreateSchemaOptions(comment="new"))
+    folder = Path(catalog.engine.warehouse.schema_folder(fresh))
+
+    assert identities(Path(table.root).parents[:2]) <= synced
+    assert identities([folder.parent, folder, folder / "_sparkport.json"]) <= synced
+
+
+def test_what_is_dropped_stays_so(catalog: SparkCatalog, schema: SparkSchema, synced: set[Identity]) -> None:
+    """That a folder is gone is written through as well."""
+    table = made(schema, pa.table({"n": pa.array([], pa.int64())}))
+    folder = Path(table.root).parent
+    of_table, of_schema = identities([folder]), identities([folder.parent])
+    synced.clear()
+    schema.drop_table(Call(), "t", DropTableOptions())
+    with_table = set(synced)
+    catalog.drop_schema(Call(), schema.name, DropSchemaOptions())
+
+    assert of_table <= with_table
+    assert of_schema <= synced
+
+
+def test_replaced_table_is_on_the_disk(schema: SparkSchema, synced: set[Identity]) -> None:
+    """CREATE OR REPLACE is a commit like others."""
+    table = made(schema, pa.table({"n": pa.array([1], pa.int64())}))
+    options = CreateTableOptions(on_conflict=OnConflict.REPLACE)
+    schema.create_table(Call(), "t", pa.schema([("other", pa.string())]), options)
+
+    assert newest(table) == 2
+    assert written(table) <= synced
+
+
+def test_each_commit_is_written_through_once(schema: SparkSchema, synced: set[Identity]) -> None:
+    """Commits since the first statement are, whoever made them; those before, and once more, are not."""
+    table = made(schema, pa.table({"n": pa.array([1], pa.int64())}))
+    durability, log = Durability(), DeltaLog(table.root)
+    durability.begin(log)
+    inserted(table, n=3)
+    inserted(table, n=4)
+    commits = [identities([Path(table.root, "_delta_log", f"{version:020}.json")]) for version in range(4)]
+    synced.clear()
+    durability.reach(log)
+    first = [commit <= synced for commit in commits]
+    synced.clear()
+    durability.reach(log)
+
+    assert first == [False, False, True, True]
+    assert synced == set()
