@@ -34,6 +34,8 @@ class DeltaJava:
         self._client: Any = session._jvm._gateway_client  # type: ignore[union-attr]  # noqa: SLF001
         self.empty = self.singleton("scala.collection.immutable.Nil$")
         self.none = self.singleton("scala.None$")
+        # Here and there Delta takes the session of the thread, and a thread of ours has none by itself.
+        self.type("org.apache.spark.sql.classic.SparkSession").setActiveSession(self.session)
 
     def type(self, name: str) -> Any:  # noqa: ANN401
         """Return a class, at no cost: `jvm.org.apache...` would ask Java about every package on the way."""
@@ -129,8 +131,6 @@ class DeltaJava:
 
     def rows(self, transaction: Any, files: list[Any]) -> Any:  # noqa: ANN401
         """Return the rows of some files of a transaction's table, less those that are deleted."""
-        # Delta takes the session of the thread, and a thread of ours has none by itself.
-        self.type("org.apache.spark.sql.classic.SparkSession").setActiveSession(self.session)
         is_streaming = False
         return transaction.deltaLog().createDataFrame(
             transaction.snapshot(), self.sequence(files), is_streaming, self.none
