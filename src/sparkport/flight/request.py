@@ -82,14 +82,14 @@ class Request:
         return self.headers.optional("airport-user-agent") is not None
 
 
-def make_request(headers: Headers, principal: str, context: RpcContext) -> Request:
+def make_request(headers: Headers, principal: str, trace: str, context: RpcContext) -> Request:
     """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
         principal,
         transaction_id=transaction or None,
         timeout=context.time_remaining(),
-        trace_id=trace_id(headers),
+        trace_id=trace,
         idempotency_key=_idempotency_key(headers),
     )
     return Request(call, headers, context)

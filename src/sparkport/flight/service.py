@@ -46,6 +46,7 @@ class _Note:
     """What the log line of a request will say."""
 
     method: str
+    trace: str
     started: float = field(default_factory=time.perf_counter)
     details: dict[str, str] = field(default_factory=dict)
 
@@ -154,13 +155,13 @@ class FlightService(grpc.GenericRpcHandler):
         self, method: str, run: Callable[[Request, bytes, _Note], bytes]
     ) -> Callable[[bytes, Rpc], bytes]:
         def handle(body: bytes, context: Rpc) -> bytes:
-            note = _Note(method)
             headers = Headers(context.invocation_metadata())
+            note = _Note(method, trace_id(headers))
             try:
-                answer = run(self._admit(headers, context), body, note)
+                answer = run(self._admit(headers, context, note.trace), body, note)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=False)
-            _finish(note, headers, "OK")
+            _finish(note, "OK")
             return answer
 
         return handle
@@ -169,26 +170,26 @@ class FlightService(grpc.GenericRpcHandler):
         self, method: str, run: Callable[[Request, M_in, _Note], Iterator[bytes]]
     ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
         def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
-            note = _Note(method)
             headers = Headers(context.invocation_metadata())
+            note = _Note(method, trace_id(headers))
             try:
-                request = self._admit(headers, context)
+                request = self._admit(headers, context, note.trace)
                 if method == "Handshake":
                     context.send_initial_metadata(_bearer(headers))
                 yield from run(request, body, note)
             except GeneratorExit:
-                _finish(note, headers, "CANCELLED")
+                _finish(note, "CANCELLED")
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=method != "DoAction")
-            _finish(note, headers, "OK")
+            _finish(note, "OK")
 
         return handle
 
-    def _admit(self, headers: Headers, context: Rpc) -> Request:
+    def _admit(self, headers: Headers, context: Rpc, trace: str) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = self._authenticator.authenticate(headers.optional("authorization"))
-        request = make_request(headers, principal, context)
+        request = make_request(headers, principal, trace, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
         return request
@@ -229,23 +230,22 @@ def _path(descriptor: bytes) -> str:
 
 
 def _fail(context: Rpc, headers: Headers, error: Exception, note: _Note, *, typed: bool) -> NoReturn:
-    trace = trace_id(headers)
     airport = headers.optional("airport-user-agent") is not None
-    result = outcome(error, trace, airport=airport, typed=typed)
-    _finish(note, headers, result.code.name, trace)
+    result = outcome(error, note.trace, airport=airport, typed=typed)
+    _finish(note, result.code.name)
     if result.trailers:
         context.set_trailing_metadata(result.trailers)
     context.abort(result.code, result.message)
 
 
-def _finish(note: _Note, headers: Headers, status: str, trace: str | None = None) -> None:
+def _finish(note: _Note, status: str) -> None:
     _log.info(
         "request",
         method=note.method,
         **{key: _loggable(value) for key, value in note.details.items() if value},
         ms=round((time.perf_counter() - note.started) * 1000, 1),
         status=status,
-        trace_id=trace or _loggable(headers.get("airport-trace-id")) or None,
+        trace_id=note.trace,
     )
 
 
