@@ -31,6 +31,7 @@ from sparkport.spark.tasks import POSITION, ColumnRead, ReadPlan
 from sparkport.spark.units import FILE_NUMBER, Sizes, Unit, files_of, piece, units
 
 _BATCH_ROWS = 65_536
+_ID_BATCH_ROWS = 1 << 20
 _REMOTE_AHEAD = 8
 _SPOOL = "sparkport-spool-"
 PLACE_FIELDS = (pa.field(FILE_NUMBER, pa.int32()), pa.field(POSITION, pa.int64()))
@@ -104,6 +105,8 @@ class ArrowLane:
             by_id=mapping_mode(snapshot.metadata) == "id",
             filter=pc.field(id_column.physical.name).isin(ids),
             filter_columns=(id_column,),
+            # The ids are hashed anew for each batch; where they are all that is read, batches may be large.
+            batch_rows=_BATCH_ROWS if len(wanted) > 1 else _ID_BATCH_ROWS,
         )
         places = {file.path: place for place, file in enumerate(snapshot.files)}
         files = matching_files(snapshot, columns, predicate)

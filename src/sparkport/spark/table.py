@@ -267,7 +267,8 @@ class DeltaTable(DynamicTable):
         """Return the rows with these ids as they are now, and where, if they can be changed in place."""
         found = self._log.snapshot()
         root = self._entry.root
-        if len(ids) > row_changes.MOST_ROWS or "://" in root or self._engine.host.is_connect:
+        most = row_changes.MOST_UPDATED if whole else row_changes.MOST_DELETED
+        if len(ids) > most or "://" in root or self._engine.host.is_connect:
             return None
         if self._sql_reason(found) is not None or not row_changes.is_possible(found.protocol, found.metadata):
             return None

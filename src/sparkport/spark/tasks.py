@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from sparkport.spark.calendars import legacy_columns, rebased
 
 _FIELD_ID = b"PARQUET:field_id"
-POSITION = "\0position"
+_NOT_STORED = "\0"  # begins the names of columns that are in no file
+POSITION = f"{_NOT_STORED}position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
 
 
@@ -151,7 +152,8 @@ def _probe(plan: ReadPlan) -> ReadPlan | None:
     Where no row matches, or none after some, the other columns need not be decoded.
     """
     tested = {column.physical.name for column in plan.filter_columns}
-    if not tested or tested.issuperset(column.physical.name for column in plan.columns):
+    read = {column.physical.name for column in plan.columns}
+    if not tested or tested.issuperset(name for name in read if not name.startswith(_NOT_STORED)):
         return None
     return replace(plan, columns=plan.filter_columns)
 

@@ -228,7 +228,8 @@ def test_many_rows_go_the_way_of_deltas_own(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what the server keeps in memory, MERGE does the work, with the same outcome."""
-    monkeypatch.setattr(row_changes, "MOST_ROWS", 5)
+    monkeypatch.setattr(row_changes, "MOST_UPDATED", 5)
+    monkeypatch.setattr(row_changes, "MOST_DELETED", 5)
     monkeypatch.setattr(merges, "MOST_LISTED", 3)
     table = made(schema, numbers(20), CreateTableOptions())
     before = ids(table)
