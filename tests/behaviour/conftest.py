@@ -36,7 +36,7 @@ class _UsedAtOnce(SparkTransactions):
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         transaction_id = super().begin_transaction(call, mode)
-        self.version(Call(call.principal, transaction_id=transaction_id), "", "")
+        self.look(Call(call.principal, transaction_id=transaction_id))
         return transaction_id
 
 

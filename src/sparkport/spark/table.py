@@ -290,15 +290,13 @@ class DeltaTable(DynamicTable):
 
     def is_as_seen(self, call: Call) -> bool:
         """Tell whether nobody has committed since the state that the call sees."""
-        seen = self._engine.transactions.version(call, self._entry.schema, self._entry.name)
+        seen = self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
         return seen is None or seen == self._log.newest_version()
 
     def wrote(self, call: Call) -> None:
         """Let what the call has committed last and be seen by its transaction; keep the log short."""
         self.settle()
-        self._engine.transactions.wrote(
-            call, self._entry.schema, self._entry.name, self._log.newest_version()
-        )
+        self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, self._log.heading())
         self._checkpoints.tend(str(self), self._log)
 
     def settle(self) -> None:
@@ -349,7 +347,7 @@ class DeltaTable(DynamicTable):
     def _state(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
         if time_point is None:
             return self._log.snapshot(
-                self._engine.transactions.version(call, self._entry.schema, self._entry.name)
+                self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
             )
         match time_point.unit:
             case TimeUnit.VERSION:
@@ -377,7 +375,8 @@ class DeltaTable(DynamicTable):
         with self._engine.transactions.settling(call, *place):
             version = give_ids(call, self._engine, self, seen, adopts=adopts)
             if version is not None:
-                self._engine.transactions.wrote(call, *place, version, instead_of=seen.version)
+                made = self._log.heading(version)
+                self._engine.transactions.wrote(call, *place, made, instead_of=seen.version)
 
     def _adopts(self, found: Heading | DeltaSnapshot) -> bool:
         """Tell whether a table that has no ids gets them when they are needed."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from sparkport.catalog import Call, ScanOptions, TransactionState
+from sparkport.catalog import Call, DropTableOptions, ScanOptions, TransactionState
 from sparkport.errors import TransactionNotActiveError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark import log_changes
+from sparkport.spark.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.session import SparkHost
 from tests.spark.reading.lake import Lake, at_version, ids
+
+
+def drop(lake: Lake, name: str) -> None:
+    """Drop a table, and let Spark know."""
+    SparkSchema(lake.schema, lake.arrow).drop_table(Call(), name, DropTableOptions())
+    log_changes.forget(str(lake.root(name)), lake.spark)
 
 
 def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:
@@ -38,6 +45,41 @@ def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:
     transactions.commit_transaction(Call(), call.transaction_id or "")
     with pytest.raises(TransactionNotActiveError):
         lake.read("left", call=call)
+
+
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_another_table_of_the_name_is_another_table(lake: Lake, *, reads_first: bool) -> None:
+    """One that was dropped and made again since is read as it is, and not at the version of the old one."""
+    make = "CREATE TABLE {t} (id INT) USING delta"
+    again, other = f"again_{reads_first}", f"other_{reads_first}"
+    lake.run(again, make, "INSERT INTO {t} VALUES (1)", "INSERT INTO {t} VALUES (2)")
+    transactions = lake.arrow.transactions
+    call = Call(transaction_id=transactions.begin_transaction(Call()))
+    lake.run(other, make)
+    lake.read(again if reads_first else other, call=call)
+    drop(lake, again)
+    lake.run(again, make)
+    as_made = ids(lake.read(again, call=call))
+    for number in (7, 8, 9):
+        lake.run(again, f"INSERT INTO {{t}} VALUES ({number})")
+
+    assert as_made == []
+    assert ids(lake.read(again, call=call)) == []
+    assert sorted(ids(lake.read(again))) == [7, 8, 9]
+
+
+def test_longer_history_of_another_table_is_not_taken_for_the_old_one(lake: Lake) -> None:
+    """Its commit of the same number was made after the transaction began to read."""
+    make = "CREATE TABLE {t} (id INT) USING delta"
+    lake.run("longer", make, "INSERT INTO {t} VALUES (1)")
+    lake.run("used", make)
+    transactions = lake.arrow.transactions
+    call = Call(transaction_id=transactions.begin_transaction(Call()))
+    lake.read("used", call=call)
+    drop(lake, "longer")
+    lake.run("longer", make, *(f"INSERT INTO {{t}} VALUES ({number})" for number in (7, 8, 9)))
+
+    assert sorted(ids(lake.read("longer", call=call))) == [7, 8, 9]
 
 
 def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:

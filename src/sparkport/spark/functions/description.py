@@ -50,8 +50,9 @@ class _OfTable:
         return pa.RecordBatchReader.from_batches(self.columns, call.checked(_batches(rows, self.columns)))
 
     def _snapshot(self, call: Call, table: DeltaTable, version: int | None = None) -> DeltaSnapshot:
-        seen = self._engine.transactions.version(call, table.schema, table.name)
-        return self._engine.log(table.root).snapshot(seen if version is None else version)
+        log = self._engine.log(table.root)
+        seen = self._engine.transactions.version(call, table.schema, table.name, log)
+        return log.snapshot(seen if version is None else version)
 
 
 class Detail(_OfTable):
