@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import subprocess
 import tempfile
@@ -131,7 +132,8 @@ class SparkHost:
         elif launched is not None:
             launched.kill()
         if starter is not None:
-            starter.join()
+            # PySpark goes on trying for minutes to reach a Spark Connect server that does not answer.
+            starter.join(patience)
 
     def _wait(self, call: Call) -> _Link:
         begun = reported = time.monotonic()
@@ -234,6 +236,8 @@ class SparkHost:
         """Open a session of a Spark Connect server."""
         try:
             session = SparkSession.builder.remote(self.settings.remote or "").create()
+            # It would call the server when this process ends, and go on trying where none answers.
+            atexit.unregister(session.client._cleanup_ml_cache)  # noqa: SLF001
             for key, value in session_conf(self.settings).items():
                 session.conf.set(key, value)
         except ImportError as error:

@@ -74,3 +74,10 @@ def test_without_delta_jars_the_scan_says_how_to_get_them(folder: Path) -> None:
         " or name one in an Ivy settings file with SPARKPORT_IVY_SETTINGS"
     )
     assert list((folder / "cache" / "sparkport" / "jars").iterdir()) == []
+
+
+def test_server_stops_while_it_tries_to_reach_a_spark_that_is_not_there(folder: Path) -> None:
+    """PySpark's own patience, of minutes, is not the server's."""
+    with LakeServer(folder, "--remote", f"sc://127.0.0.1:{free_port()}") as server:
+        assert server.location
+        stop(server)
