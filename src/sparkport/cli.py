@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_type_hints
 
 import typer
 
@@ -19,7 +20,15 @@ from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ConfigError, Engine, parse_conf, read_config_file
+from sparkport.config import (
+    ConfigError,
+    Engine,
+    Setting,
+    parse_conf,
+    read_config_file,
+    read_switches,
+    variable,
+)
 from sparkport.errors import SparkportError
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.functions.catalog_functions import Switches
@@ -47,7 +56,7 @@ _EXAMPLES = """
 """
 
 
-_FILE_CONF = "sparkport.conf"
+_CONF = "sparkport.conf"
 _LOOK_UP_SECONDS = 0.5
 
 
@@ -66,23 +75,35 @@ def _main(
     del version
 
 
-def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the file give the defaults of all other flags."""
-    if path is not None:
-        try:
-            settings = read_config_file(path)
-            context.meta[_FILE_CONF] = settings.pop("conf")
-            # A parameter need not be called as its flag is.
-            named = {
-                flag.lstrip("-").replace("-", "_"): one.name
-                for one in context.command.params
-                for flag in one.opts
-            }
-            found = {named.get(key) or key: value for key, value in settings.items()}
-            context.default_map = {**(context.default_map or {}), **found}
-        except ConfigError as error:
-            raise typer.BadParameter(str(error)) from error
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the file, and the variables of flags that switch off, give the defaults of all other flags."""
+    try:
+        known = _known(context)
+        settings = {"conf": []} if path is None else read_config_file(path, known)
+        # By itself a flag would hide all of the variable, and not only the entries of the same key.
+        context.meta[_CONF] = [*settings.pop("conf"), *os.environ.get(variable("conf"), "").split()]
+        switches = read_switches(os.environ, known)
+        context.default_map = {**(context.default_map or {}), **settings, **switches}
+    except ConfigError as error:
+        typer.echo(f"sparkport: {error}", err=True)
+        raise typer.Exit(2) from error
     return path
+
+
+def _known(context: typer.Context) -> dict[str, Setting]:
+    """Return what may be set, by the names of the flags: a parameter need not be called as its flag is."""
+    hints = get_type_hints(serve)
+    return {
+        flag.removeprefix("--"): Setting(one.name, _kind(hints[one.name]), flag in one.secondary_opts)
+        for one in context.command.params
+        if one.name != "config"
+        for flag in (*one.opts, *one.secondary_opts)
+    }
+
+
+def _kind(hint: object) -> type:
+    """Return what a file must give for a parameter: names, folders and addresses are text."""
+    return next((kind for kind in (bool, int, float) if kind is hint), str)
 
 
 @app.command(epilog=_EXAMPLES)
@@ -155,7 +176,12 @@ def serve(
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark: a setting of its own; may be repeated."),
+        typer.Option(
+            "--conf",
+            envvar="SPARKPORT_CONF",
+            metavar="KEY=VALUE",
+            help="Spark: a setting of its own; may be repeated.",
+        ),
     ] = None,
     functions: Annotated[
         bool,
@@ -177,13 +203,18 @@ def serve(
         Path | None,
         typer.Option(
             envvar="SPARKPORT_CONFIG",
-            callback=_read_config,
+            callback=_read_settings,
             is_eager=True,
             help="A TOML file with any of these settings; flags and variables win over it.",
         ),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Start with a small sample, unless there are tables already.")
+        bool,
+        typer.Option(
+            "--sample",
+            envvar="SPARKPORT_SAMPLE",
+            help="Start with a small sample, unless there are tables already.",
+        ),
     ] = False,
     transaction_idle: Annotated[
         float,
@@ -218,7 +249,7 @@ def serve(
                 warehouse or "lakehouse",
                 master,
                 remote,
-                parse_conf([*context.meta.get(_FILE_CONF, ()), *(conf or ())]),
+                parse_conf([*context.meta[_CONF], *(conf or ())]),
             )
             lakehouse = Lakehouse(
                 settings,
