@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
+import structlog
 import typer
 
 from sparkport import __version__
@@ -56,6 +58,7 @@ _EXAMPLES = """
 """
 
 
+_log = structlog.get_logger("sparkport")
 _CONF = "sparkport.conf"
 _LOOK_UP_SECONDS = 0.5
 
@@ -264,9 +267,9 @@ def serve(
         else:
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
-                typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
+                _note(log_format, f"the memory engine keeps nothing in {warehouse}")
             if direct_reads:
-                typer.echo("note: the memory engine has no files for --direct-reads", err=True)
+                _note(log_format, "the memory engine has no files for --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
         server = Server(
@@ -278,9 +281,9 @@ def serve(
             default_catalog=catalog,
         )
     except (ConfigError, SparkportError, OSError, ValueError) as error:
-        typer.echo(f"sparkport: {error}", err=True)
+        _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
-    _run(server, catalog, lakehouse)
+    _run(server, catalog, lakehouse, log_format)
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
@@ -290,7 +293,7 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     return catalog
 
 
-def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
+def _run(server: Server, catalog: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
     """Serve until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -306,10 +309,22 @@ def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
         sys.stdout.flush()
     while not stop.wait(_LOOK_UP_SECONDS):
         pass
-    typer.echo("sparkport: stopping ...", err=True)
+    _tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
     if lakehouse is not None:
         lakehouse.stop()
+
+
+def _note(log_format: LogFormat, text: str) -> None:
+    _tell(log_format, text, f"note: {text}")
+
+
+def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INFO) -> None:
+    """Tell people a line. Where the log is for machines it is an event, so that they can read it all."""
+    if log_format is LogFormat.JSON:
+        _log.log(level, event)
+    else:
+        typer.echo(line, err=True)
 
 
 def _greeting(server: Server, catalog: str) -> str:
