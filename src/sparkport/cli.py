@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_type_hints
 
+import structlog
 import typer
 
 from sparkport import __version__
@@ -19,7 +22,15 @@ from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ConfigError, Engine, parse_conf, read_config_file
+from sparkport.config import (
+    ConfigError,
+    Engine,
+    Setting,
+    parse_conf,
+    read_config_file,
+    read_switches,
+    variable,
+)
 from sparkport.errors import SparkportError
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.functions.catalog_functions import Switches
@@ -47,7 +58,8 @@ _EXAMPLES = """
 """
 
 
-_FILE_CONF = "sparkport.conf"
+_log = structlog.get_logger("sparkport")
+_CONF = "sparkport.conf"
 _LOOK_UP_SECONDS = 0.5
 
 
@@ -66,23 +78,35 @@ def _main(
     del version
 
 
-def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the file give the defaults of all other flags."""
-    if path is not None:
-        try:
-            settings = read_config_file(path)
-            context.meta[_FILE_CONF] = settings.pop("conf")
-            # A parameter need not be called as its flag is.
-            named = {
-                flag.lstrip("-").replace("-", "_"): one.name
-                for one in context.command.params
-                for flag in one.opts
-            }
-            found = {named.get(key) or key: value for key, value in settings.items()}
-            context.default_map = {**(context.default_map or {}), **found}
-        except ConfigError as error:
-            raise typer.BadParameter(str(error)) from error
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the file, and the variables of flags that switch off, give the defaults of all other flags."""
+    try:
+        known = _known(context)
+        settings = {"conf": []} if path is None else read_config_file(path, known)
+        # By itself a flag would hide all of the variable, and not only the entries of the same key.
+        context.meta[_CONF] = [*settings.pop("conf"), *os.environ.get(variable("conf"), "").split()]
+        switches = read_switches(os.environ, known)
+        context.default_map = {**(context.default_map or {}), **settings, **switches}
+    except ConfigError as error:
+        typer.echo(f"sparkport: {error}", err=True)
+        raise typer.Exit(2) from error
     return path
+
+
+def _known(context: typer.Context) -> dict[str, Setting]:
+    """Return what may be set, by the names of the flags: a parameter need not be called as its flag is."""
+    hints = get_type_hints(serve)
+    return {
+        flag.removeprefix("--"): Setting(one.name, _kind(hints[one.name]), flag in one.secondary_opts)
+        for one in context.command.params
+        if one.name != "config"
+        for flag in (*one.opts, *one.secondary_opts)
+    }
+
+
+def _kind(hint: object) -> type:
+    """Return what a file must give for a parameter: names, folders and addresses are text."""
+    return next((kind for kind in (bool, int, float) if kind is hint), str)
 
 
 @app.command(epilog=_EXAMPLES)
@@ -155,7 +179,12 @@ def serve(
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark: a setting of its own; may be repeated."),
+        typer.Option(
+            "--conf",
+            envvar="SPARKPORT_CONF",
+            metavar="KEY=VALUE",
+            help="Spark: a setting of its own; may be repeated.",
+        ),
     ] = None,
     functions: Annotated[
         bool,
@@ -177,13 +206,18 @@ def serve(
         Path | None,
         typer.Option(
             envvar="SPARKPORT_CONFIG",
-            callback=_read_config,
+            callback=_read_settings,
             is_eager=True,
             help="A TOML file with any of these settings; flags and variables win over it.",
         ),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Start with a small sample, unless there are tables already.")
+        bool,
+        typer.Option(
+            "--sample",
+            envvar="SPARKPORT_SAMPLE",
+            help="Start with a small sample, unless there are tables already.",
+        ),
     ] = False,
     transaction_idle: Annotated[
         float,
@@ -218,7 +252,7 @@ def serve(
                 warehouse or "lakehouse",
                 master,
                 remote,
-                parse_conf([*context.meta.get(_FILE_CONF, ()), *(conf or ())]),
+                parse_conf([*context.meta[_CONF], *(conf or ())]),
             )
             lakehouse = Lakehouse(
                 settings,
@@ -233,9 +267,9 @@ def serve(
         else:
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
-                typer.echo(f"note: the memory engine keeps nothing in {warehouse}", err=True)
+                _note(log_format, f"the memory engine keeps nothing in {warehouse}")
             if direct_reads:
-                typer.echo("note: the memory engine has no files for --direct-reads", err=True)
+                _note(log_format, "the memory engine has no files for --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
         server = Server(
@@ -247,9 +281,9 @@ def serve(
             default_catalog=catalog,
         )
     except (ConfigError, SparkportError, OSError, ValueError) as error:
-        typer.echo(f"sparkport: {error}", err=True)
+        _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
-    _run(server, catalog, lakehouse)
+    _run(server, catalog, lakehouse, log_format)
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
@@ -259,7 +293,7 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     return catalog
 
 
-def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
+def _run(server: Server, catalog: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
     """Serve until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -275,10 +309,22 @@ def _run(server: Server, catalog: str, lakehouse: Lakehouse | None) -> None:
         sys.stdout.flush()
     while not stop.wait(_LOOK_UP_SECONDS):
         pass
-    typer.echo("sparkport: stopping ...", err=True)
+    _tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
     if lakehouse is not None:
         lakehouse.stop()
+
+
+def _note(log_format: LogFormat, text: str) -> None:
+    _tell(log_format, text, f"note: {text}")
+
+
+def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INFO) -> None:
+    """Tell people a line. Where the log is for machines it is an event, so that they can read it all."""
+    if log_format is LogFormat.JSON:
+        _log.log(level, event)
+    else:
+        typer.echo(line, err=True)
 
 
 def _greeting(server: Server, catalog: str) -> str:

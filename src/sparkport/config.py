@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import ipaddress
 import tomllib
@@ -9,6 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+_ON = frozenset({"1", "true", "t", "yes", "y", "on"})
+_OFF = frozenset({"0", "false", "f", "no", "n", "off"})
+_WORDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a table",
+}
 
 
 class Engine(enum.StrEnum):
@@ -47,6 +59,15 @@ class ServeConfig:
             raise ConfigError(f"--no-auth is only allowed on loopback, not on {self.host}")
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a flag's name stands for: a parameter of the program, or the opposite of one that is a switch."""
+
+    parameter: str
+    kind: type
+    is_opposite: bool = False
+
+
 def is_loopback(host: str) -> bool:
     """Say whether only this machine can reach the address."""
     if host == "localhost":
@@ -57,21 +78,37 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
-    """Return the settings of a TOML file, by the long names of the flags with `_` for `-`.
+def read_config_file(path: Path, known: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the settings of a TOML file by their parameters.
 
-    A table `conf` has entries for Spark. Raises ConfigError.
+    The keys are those of `known`, the long names of the flags; `_` may stand for `-`. A table `conf` has
+    entries for Spark. Raises ConfigError.
     """
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        conf = _entries(settings.pop("conf", {}))
+        return {**_by_parameter(_checked(settings, known)), "conf": conf}
+    except (ConfigError, OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
-    conf = settings.get("conf", {})
-    if not isinstance(conf, Mapping):
-        raise ConfigError(f"{path}: conf is a table of Spark's settings")
-    found = {key.replace("-", "_"): value for key, value in settings.items()}
-    found["conf"] = [f"{key}={_text(value)}" for key, value in _flat(conf)]
-    return found
+
+
+def read_switches(variables: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, bool]:
+    """Return what variables say of the switches that have two flags, by parameter. Raises ConfigError.
+
+    `SPARKPORT_NO_ADOPT` is the opposite of `SPARKPORT_ADOPT`, and both may be given if they agree.
+    """
+    pairs = {setting.parameter for setting in known.values() if setting.is_opposite}
+    named = {variable(name): setting for name, setting in known.items() if setting.parameter in pairs}
+    return _by_parameter(
+        (name, setting, _switch(name, variables[name]))
+        for name, setting in named.items()
+        if variables.get(name)
+    )
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a flag."""
+    return f"SPARKPORT_{name.upper().replace('-', '_')}"
 
 
 def parse_conf(entries: Iterable[str]) -> dict[str, str]:
@@ -85,6 +122,12 @@ def parse_conf(entries: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _entries(conf: object) -> list[str]:
+    if not isinstance(conf, Mapping):
+        raise ConfigError("conf is a table of Spark's settings")
+    return [f"{key}={_text(key, value)}" for key, value in _flat(conf)]
+
+
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, Any]]:
     """Yield the entries of nested tables: in TOML, `spark.a.b = 1` is one."""
     for key, value in table.items():
@@ -94,5 +137,50 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, Any]
             yield f"{above}{key}", value
 
 
-def _text(value: object) -> str:
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str | int | float):
+        raise ConfigError(f"conf.{key} is text, a number or true or false, not {_word(value)}")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _checked(
+    settings: Mapping[str, object], known: Mapping[str, Setting]
+) -> Iterable[tuple[str, Setting, Any]]:
+    """Yield each key, what it stands for and its value, if there is such a key and the value fits."""
+    for key, value in settings.items():
+        name = key.replace("_", "-")
+        setting = known.get(name)
+        if setting is None:
+            near = difflib.get_close_matches(name.lower(), known, n=1)
+            hint = f". Did you mean '{near[0]}'?" if near else ""
+            raise ConfigError(f"there is no setting {key!r}{hint}")
+        # A switch is a number to Python, but not to whoever writes a file.
+        if type(value) is not setting.kind and not (type(value) is int and setting.kind is float):
+            raise ConfigError(f"{key} is {_WORDS[setting.kind]}, not {_word(value)}")
+        yield key, setting, value
+
+
+def _by_parameter(given: Iterable[tuple[str, Setting, Any]]) -> dict[str, Any]:
+    """Return what names and values come to. Names of one parameter must agree."""
+    found: dict[str, tuple[str, Any]] = {}
+    for name, setting, value in given:
+        meant = not value if setting.is_opposite else value
+        earlier, before = found.setdefault(setting.parameter, (name, meant))
+        if before != meant:
+            raise ConfigError(f"{earlier} and {name} contradict each other")
+    return {parameter: meant for parameter, (_, meant) in found.items()}
+
+
+def _switch(name: str, text: str) -> bool:
+    """Return what a word means, as it does in the variables of other switches."""
+    word = text.strip().lower()
+    if word not in _ON | _OFF:
+        raise ConfigError(f"{name} is true or false, not {text!r}")
+    return word in _ON
+
+
+def _word(value: object) -> str:
+    """Say what a value is, and not the value itself: it may be a secret."""
+    return (
+        "a number with a point" if isinstance(value, float) else _WORDS.get(type(value), "a date or a time")
+    )

@@ -40,6 +40,22 @@ def made():
     return catalog
 
 
+def named(name):
+    return catalog
+
+
+def failing():
+    raise RuntimeError("no\\nluck")
+
+
+def silent():
+    raise KeyError
+
+
+def helped(count=2, *rest, **others):
+    return catalog
+
+
 class Holder:
     inner = catalog
 
@@ -225,6 +241,7 @@ def test_bad_settings_are_told(run: Run, arguments: tuple[str, ...], message: st
         ("shop:catalog", ["mine"]),
         ("shop:builder", ["mine"]),
         ("shop:made", ["mine"]),
+        ("shop:helped", ["mine"]),
         ("shop:Holder.inner", ["mine"]),
         ("shop:several", ["one"]),
     ],
@@ -286,10 +303,35 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
         ("shop:numbered", "sparkport: --app: shop:numbered has a catalog under 1, which is not a name"),
         ("shop:alike", "sparkport: catalog 'ONE' already exists"),
         ("shop:wrong", "sparkport: --app: shop:wrong has something under 'one' that is not a catalog"),
+        (
+            "shop:named",
+            "sparkport: --app: shop:named needs arguments; give a function that is called without any",
+        ),
+        (
+            "json:loads",
+            "sparkport: --app: json:loads needs arguments; give a function that is called without any",
+        ),
+        (
+            "builtins:getattr",
+            (
+                "sparkport: --app: builtins:getattr failed: TypeError:"
+                " getattr expected at least 2 arguments, got 0"
+            ),
+        ),
+        ("shop:failing", "sparkport: --app: shop:failing failed: RuntimeError: no luck"),
+        ("shop:silent", "sparkport: --app: shop:silent failed: KeyError"),
+        ("broken:catalog", "sparkport: --app: module 'broken' failed: ZeroDivisionError: division by zero"),
+        (
+            "needy:catalog",
+            "sparkport: --app: module 'needy' failed: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+        ("json.nowhere:catalog", "sparkport: --app: there is no module 'json.nowhere'"),
     ],
 )
 def test_bad_app_is_told(run: Run, spec: str, message: str) -> None:
-    """An `--app` that is not there or not a catalog gives one clear line and code 2."""
+    """An `--app` that is not there, fails or is not a catalog gives one clear line and code 2."""
+    Path("broken.py").write_text("1 / 0")
+    Path("needy.py").write_text("import nowhere")
     code, _, errors = run("serve", "--port", "0", "--no-auth", "--app", spec)
 
     assert (code, errors) == (2, f"{message}\n")
@@ -306,7 +348,7 @@ def test_log_has_one_json_line_per_request_and_no_token() -> None:
             refusal(stranger.list_flights)
         process.terminate()
         process.finished()
-    lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
+    lines = [json.loads(line) for line in process.stderr]
     requests = [line for line in lines if line["event"] == "request"]
 
     assert [(line["method"], line.get("action"), line["status"]) for line in requests] == [
@@ -318,6 +360,45 @@ def test_log_has_one_json_line_per_request_and_no_token() -> None:
     assert all(line["ms"] >= 0 and line["level"] == "info" for line in requests)
     assert "t0k3n-42" not in "".join(process.stderr)
     assert "wrong-t0k3n" not in process.text
+
+
+def test_everything_on_standard_error_is_json_if_the_log_is() -> None:
+    """What people are told beside the log is an event of it."""
+    with Process(
+        "serve", "somewhere", "--direct-reads", "--port", "0", "--no-auth", "--log-format", "json"
+    ) as process:
+        assert process.location
+        process.terminate()
+        process.finished()
+
+    assert [json.loads(line)["event"] for line in process.stderr] == [
+        "the memory engine keeps nothing in somewhere",
+        "the memory engine has no files for --direct-reads",
+        "stopping",
+    ]
+
+
+def test_refusal_is_json_if_the_log_is() -> None:
+    """Whoever reads the log learns why there is no server."""
+    with Process("serve", "--token", "", "--log-format", "json") as process:
+        code = process.finished()
+
+    line = json.loads("".join(process.stderr))
+    assert (code, line["level"], line["event"]) == (2, "error", "the token is empty")
+
+
+def test_people_are_told_in_plain_lines() -> None:
+    """Without JSON the notes and the last line are plain text."""
+    with Process("serve", "somewhere", "--direct-reads", "--port", "0", "--no-auth") as process:
+        assert process.location
+        process.terminate()
+        process.finished()
+
+    assert process.stderr == [
+        "note: the memory engine keeps nothing in somewhere\n",
+        "note: the memory engine has no files for --direct-reads\n",
+        "sparkport: stopping ...\n",
+    ]
 
 
 def test_log_lines_cannot_be_forged() -> None:
@@ -336,6 +417,12 @@ def test_log_lines_cannot_be_forged() -> None:
 
 def test_settings_come_from_the_environment() -> None:
     """Every setting has a variable of its own."""
-    settings = {"SPARKPORT_PORT": "0", "SPARKPORT_TOKEN": "from-env", "SPARKPORT_CATALOG": "env"}
+    settings = {
+        "SPARKPORT_PORT": "0",
+        "SPARKPORT_TOKEN": "from-env",
+        "SPARKPORT_CATALOG": "env",
+        "SPARKPORT_SAMPLE": "1",
+    }
     with Process("serve", env=settings) as process, Flight(process.location, "from-env") as client:
         assert len(client.action("list_schemas", {"catalog_name": "env"})) == 1
+        assert len(client.list_flights()) == 2

@@ -6,38 +6,140 @@ from pathlib import Path
 
 import pytest
 
-from sparkport.config import ConfigError, parse_conf, read_config_file
+from sparkport.config import ConfigError, Setting, parse_conf, read_config_file, read_switches
+
+KNOWN = {
+    "port": Setting("port", int),
+    "app": Setting("app_spec", str),
+    "token": Setting("token", str),
+    "log-level": Setting("log_level", str),
+    "transaction-idle": Setting("transaction_idle", float),
+    "sample": Setting("sample", bool),
+    "adopt": Setting("adopt", bool),
+    "no-adopt": Setting("adopt", bool, is_opposite=True),
+    "conf": Setting("conf", str),
+}
 
 
-def test_settings_go_by_the_names_of_the_flags(tmp_path: Path) -> None:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the file of a test goes."""
+    return tmp_path / "sparkport.toml"
+
+
+def test_settings_go_by_the_names_of_the_flags(path: Path) -> None:
     """A dash and an underscore mean the same; entries for Spark may be nested or quoted."""
-    path = tmp_path / "sparkport.toml"
     path.write_text(
-        'port = 9000\nlog-level = "debug"\n[conf]\nspark.executor.memory = "2g"\n'
-        '"spark.sql.ansi.enabled" = true\n'
+        'port = 9000\nlog-level = "debug"\ntransaction_idle = 60\napp = "shop:app"\n'
+        '[conf]\nspark.executor.memory = "2g"\n"spark.sql.ansi.enabled" = true\n'
     )
 
-    assert read_config_file(path) == {
+    assert read_config_file(path, KNOWN) == {
         "port": 9000,
         "log_level": "debug",
+        "transaction_idle": 60,
+        "app_spec": "shop:app",
         "conf": ["spark.executor.memory=2g", "spark.sql.ansi.enabled=true"],
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("adopt = false", False),
+        ("no-adopt = true", False),
+        ("no_adopt = true", False),
+        ("no-adopt = false", True),
+        ("adopt = false\nno-adopt = true", False),
+    ],
+)
+def test_switch_may_be_named_by_either_flag(path: Path, text: str, expected: bool) -> None:
+    """What the second flag of a pair switches off is the first one."""
+    path.write_text(text)
+
+    assert read_config_file(path, KNOWN) == {"adopt": expected, "conf": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "there is no setting 'prot'. Did you mean 'port'?"),
+        ("log_levle = 'info'", "there is no setting 'log_levle'. Did you mean 'log-level'?"),
+        ("Port = 1", "there is no setting 'Port'. Did you mean 'port'?"),
+        ("no-sample = true", "there is no setting 'no-sample'. Did you mean 'sample'?"),
+        ("[colours]\nred = 1", "there is no setting 'colours'"),
+        ('"a\\nb" = 1', "there is no setting 'a\\nb'"),
+        ("port = '1'", "port is a whole number, not text"),
+        ("port = true", "port is a whole number, not true or false"),
+        ("port = 1.5", "port is a whole number, not a number with a point"),
+        ("transaction-idle = 'long'", "transaction-idle is a number, not text"),
+        ("token = 5", "token is text, not a whole number"),
+        ("token = ['t']", "token is text, not a list"),
+        ("token = 2026-01-01", "token is text, not a date or a time"),
+        ("app.name = 'shop'", "app is text, not a table"),
+        ("no-adopt = 'yes'", "no-adopt is true or false, not text"),
+        ("adopt = 1", "adopt is true or false, not a whole number"),
+        ("adopt = true\nno-adopt = true", "adopt and no-adopt contradict each other"),
+        ("log-level = 'info'\nlog_level = 'debug'", "log-level and log_level contradict each other"),
+        ("[conf]\nspark.jars = ['a', 'b']", "conf.spark.jars is text, a number or true or false, not a list"),
+    ],
+)
+def test_setting_that_means_nothing_is_told(path: Path, text: str, message: str) -> None:
+    """The error names the file and the key, and never the value, which may be a secret."""
+    path.write_text(text)
+
+    with pytest.raises(ConfigError) as refused:
+        read_config_file(path, KNOWN)
+    assert str(refused.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, {}),
+        ({"SPARKPORT_NO_ADOPT": ""}, {}),
+        ({"SPARKPORT_NO_ADOPT": "1"}, {"adopt": False}),
+        ({"SPARKPORT_NO_ADOPT": "Yes"}, {"adopt": False}),
+        ({"SPARKPORT_NO_ADOPT": "off"}, {"adopt": True}),
+        ({"SPARKPORT_NO_ADOPT": "true", "SPARKPORT_ADOPT": "0"}, {"adopt": False}),
+        ({"SPARKPORT_SAMPLE": "1", "SPARKPORT_PORT": "1"}, {}),
+    ],
+)
+def test_variables_switch_off_too(variables: dict[str, str], expected: dict[str, bool]) -> None:
+    """Both flags of a pair have a variable; those of other flags are not looked at."""
+    assert read_switches(variables, KNOWN) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"SPARKPORT_NO_ADOPT": "maybe"}, "SPARKPORT_NO_ADOPT is true or false, not 'maybe'"),
+        (
+            {"SPARKPORT_NO_ADOPT": "1", "SPARKPORT_ADOPT": "1"},
+            "SPARKPORT_ADOPT and SPARKPORT_NO_ADOPT contradict each other",
+        ),
+    ],
+)
+def test_variable_that_means_nothing_is_told(variables: dict[str, str], message: str) -> None:
+    """The error names the variables."""
+    with pytest.raises(ConfigError) as refused:
+        read_switches(variables, KNOWN)
+    assert str(refused.value) == message
+
+
 @pytest.mark.parametrize("text", ["port = ", "conf = 3", "\udcff"])
-def test_damaged_file_is_told(tmp_path: Path, text: str) -> None:
+def test_damaged_file_is_told(path: Path, text: str) -> None:
     """The error names the file."""
-    path = tmp_path / "sparkport.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     with pytest.raises(ConfigError, match=r"sparkport\.toml: "):
-        read_config_file(path)
+        read_config_file(path, KNOWN)
 
 
 def test_missing_file_is_told(tmp_path: Path) -> None:
     """A file that is asked for must be there."""
     with pytest.raises(ConfigError, match=r"No such file"):
-        read_config_file(tmp_path / "none.toml")
+        read_config_file(tmp_path / "none.toml", KNOWN)
 
 
 def test_entries_are_key_and_value() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 from sparkport.app.application import App
 from sparkport.catalog.builder import CatalogBuilder
@@ -22,21 +24,59 @@ def load_app(spec: str, name: str) -> App | dict[str, Catalog]:
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
         raise ConfigError(f"--app is written module:object, not {spec!r}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name.partition(".")[0]:
-            raise
-        raise ConfigError(f"--app: there is no module {module_name!r}") from error
+    found: object = _module(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"--app: module {module_name!r} has no {attribute!r}")
         found = getattr(found, part)
-    found = found() if callable(found) and not isinstance(found, Catalog) else found
+    if callable(found) and not isinstance(found, Catalog):
+        found = _made(found, spec)
     return found if isinstance(found, App) else _catalogs(found, spec, name)
+
+
+def _module(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # What the module itself imports may be missing too.
+        is_asked_for = f"{name}.".startswith(f"{error.name}.")
+        reason = (
+            f"there is no module {name!r}" if is_asked_for else f"module {name!r} failed: {_shown(error)}"
+        )
+        raise ConfigError(f"--app: {reason}") from error
+    except Exception as error:
+        raise ConfigError(f"--app: module {name!r} failed: {_shown(error)}") from error
+
+
+def _made(make: Callable[..., object], spec: str) -> object:
+    """Return what a function of the user makes."""
+    if not _is_called_without_arguments(make):
+        raise ConfigError(f"--app: {spec} needs arguments; give a function that is called without any")
+    try:
+        return make()
+    except Exception as error:
+        raise ConfigError(f"--app: {spec} failed: {_shown(error)}") from error
+
+
+def _is_called_without_arguments(make: Callable[..., object]) -> bool:
+    try:
+        signature = inspect.signature(make)
+    except ValueError:  # some functions written in C have none
+        return True
+    try:
+        signature.bind()
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(error: Exception) -> str:
+    """Return type and message in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:

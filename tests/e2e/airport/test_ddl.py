@@ -20,6 +20,7 @@ def test_schemas_are_made_replaced_and_dropped(duckdb: DuckDB, server: Server) -
         server,
         "CREATE SCHEMA db.s",
         "CREATE SCHEMA db.S",
+        "CREATE SCHEMA IF NOT EXISTS db.s",
         "CREATE OR REPLACE SCHEMA db.s",
         "CREATE TABLE db.s.t (v INTEGER)",
         "DROP SCHEMA db.s",
@@ -32,6 +33,7 @@ def test_schemas_are_made_replaced_and_dropped(duckdb: DuckDB, server: Server) -
     assert _errors(outcomes) == [
         None,
         "schema 'S' already exists",
+        "schema 's' already exists",  # the client does not say IF NOT EXISTS
         None,
         None,
         (
