@@ -113,6 +113,13 @@ NOT_ALLOWED = [
     "SELECT * FROM read_files('/etc')",
     "SELECT * FROM STREAM {s}.things",
     "SELECT * FROM {s}.things WITH (`fs.s3a.endpoint` = 'http://evil')",
+    "SELECT input_file_name() FROM {s}.things",
+    "SELECT _metadata.file_path FROM {s}.things",
+    "SELECT t FROM {s}.things WHERE _metadata.file_name LIKE 'a%'",
+    "SELECT t.x FROM (SELECT _metadata AS x FROM {s}.things) t",
+    "SELECT current_user()",
+    "SELECT current_user",
+    "SELECT session_user()",
 ]
 
 NOT_FOUND = [

@@ -89,9 +89,13 @@ _FUNCTIONS = {
     f"{_ANALYSIS}UnresolvedGenerator": "name",
     f"{_ANALYSIS}UnresolvedTableValuedFunction": "name",
 }
-# They call Java by name, or read a file that an argument names.
+# They call Java by name, read a file that an argument names, or tell where the server's files are and whose.
 _REFUSED_FUNCTIONS = frozenset(
     {
+        "input_file_name",
+        "current_user",
+        "session_user",
+        "user",
         "reflect",
         "java_method",
         "try_reflect",
@@ -134,8 +138,12 @@ _REFUSED_EXPRESSIONS = frozenset(
         "FromProtobuf",
         "ToProtobuf",
         "VariableReference",
+        "InputFileName",
+        "CurrentUser",
     )
 )
+_ATTRIBUTE = f"{_EXPRESSIONS}AttributeReference"
+_FILE_FIELDS = {"file_path", "file_modification_time"}  # of Spark's hidden column on the files of a table
 _PYTHON = f"{_EXPRESSIONS}PythonUDF"
 
 
@@ -172,6 +180,8 @@ def check_analysed(
         if kind == _RELATION:
             if _identifier(node) not in tables:
                 raise PermissionDeniedError("query reads tables of the warehouse only")
+        elif kind == _ATTRIBUTE and _tells_of_files(node.get("dataType")):
+            raise PermissionDeniedError(f"query does not allow Spark's own column '{node.get('name')}'")
         elif kind == _PYTHON and str(node.get("name")).lower() in python_functions:
             pass  # the server's own
         elif kind in _REFUSED_EXPRESSIONS or not (kind in _QUERY_NODES or kind.startswith(_EXPRESSIONS)):
@@ -199,6 +209,11 @@ def _check_function(node: Node) -> None:
         raise PermissionDeniedError(f"query does not allow the function '{last}'")
     if node["class"].endswith("TableValuedFunction") and last.lower() not in _TABLE_FUNCTIONS:
         raise PermissionDeniedError(f"query does not allow the table function '{last}'")
+
+
+def _tells_of_files(kind: Any) -> bool:  # noqa: ANN401  (JSON)
+    fields = kind.get("fields", ()) if isinstance(kind, dict) else ()
+    return {field.get("name") for field in fields} >= _FILE_FIELDS
 
 
 def _identifier(node: Node) -> tuple[str, ...]:
