@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -45,6 +45,7 @@ class CreateSchemaOnce:
 class InsertCommand:
     """DoPut of new rows."""
 
+    operation: ClassVar = "insert"
     schema: str
     table: str
     returning: bool
@@ -54,6 +55,7 @@ class InsertCommand:
 class UpdateCommand:
     """DoPut of replacement rows; the ids name them by position."""
 
+    operation: ClassVar = "update"
     schema: str
     table: str
     row_ids: tuple[int, ...]

@@ -154,6 +154,7 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     if ticket.path is None:
         yield from encoded(Shaper(_DATABASES_SCHEMA), [_databases(site)])
         return
+    request.note.add_path(ticket.path.catalog, ticket.path.schema, ticket.path.table)
     if ticket.function:
         yield from functions.deliver(site, request, ticket)
         return
