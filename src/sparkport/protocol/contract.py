@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparkport.catalog import ddl
 from sparkport.catalog.scan import TimePoint
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import msgpack, requests, schemas, type_words
 from sparkport.protocol.requests import (
     AlterTableRequest,
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _EXTENSION_NAME = b"ARROW:extension:name"
 _EXTENSION_METADATA = b"ARROW:extension:metadata"
-_DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +367,9 @@ def encode_delete(affected: int, rows: pa.Table | None) -> bytes:
 def _decode(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise LimitExceededError("the JSON request nests too deep") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"malformed JSON request: {error}") from error
 
 
@@ -382,11 +383,10 @@ def _row_ids(ids: list[int], operation: str) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _column(wire: _Field, metadata: dict[str, str], depth: int = 0) -> pa.Field:
+def _column(wire: _Field, metadata: dict[str, str], depth: int = 1) -> pa.Field:
     if not wire.name:
         raise InvalidRequestError("a column needs a name")
-    if depth > _DEEPEST:
-        raise InvalidRequestError(f"types nest at most {_DEEPEST} levels deep")
+    schemas.check_depth(depth)
     children = None if wire.fields is None else [_column(child, {}, depth + 1) for child in wire.fields]
     kind = type_words.parse(wire.type, children)
     field = type_words.named_field(wire.name, kind, nullable=wire.nullable)
