@@ -22,6 +22,7 @@ from sparkport.catalog import (
     Schema,
     SchemaRequest,
     TableFunction,
+    TableKind,
 )
 from sparkport.catalog.static import StaticCatalog, StaticSchema
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, PreconditionError, SparkportError
@@ -432,7 +433,33 @@ def test_tables_are_listed_with_their_schema(two: Contract) -> None:
     assert schema == two.columns("sales", "t_1")
     assert listing(two, "GetTables", table_types=["VIEW"]).num_rows == 0
     assert listing(two, "GetTables", table_types=["VIEW", "TABLE"]).num_rows == 4
-    assert listing(two, "GetTableTypes").to_pydict() == {"table_type": ["TABLE"]}
+    assert listing(two, "GetTableTypes").to_pydict() == {"table_type": ["TABLE", "VIEW"]}
+
+
+class View(Growing):
+    """A table that says that it is a view."""
+
+    name = "view"
+    table_kind = TableKind.VIEW
+
+
+def test_views_are_listed_as_such() -> None:
+    """A table may tell its kind, by which listings are filtered; others are tables."""
+    catalog = CatalogBuilder().schema("s").table("t", pa.table({"n": [1]})).table("view", View()).build()
+    with (
+        sparkport.Server(catalog, port=0, authenticate=False, grace_seconds=0) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        contract = Contract(flight)
+        kinds = listing(contract, "GetTables").select(["table_name", "table_type"]).to_pylist()
+        views = listing(contract, "GetTables", table_types=["VIEW"]).column("table_name").to_pylist()
+        others = listing(contract, "GetTables", table_types=["TABLE"]).column("table_name").to_pylist()
+
+    assert kinds == [
+        {"table_name": "t", "table_type": "TABLE"},
+        {"table_name": "view", "table_type": "VIEW"},
+    ]
+    assert (views, others) == (["view"], ["t"])
 
 
 @pytest.mark.parametrize("action", ["GetCatalogs", "GetDbSchemas", "GetTables", "GetTableTypes"])
