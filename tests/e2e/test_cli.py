@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import sparkport
 from sparkport import cli
+from tests.contract_client import INT, TEXT, Contract, table
 from tests.flight_client import Flight, refusal
 
 from .serving import Process
@@ -398,6 +399,39 @@ def test_people_are_told_in_plain_lines() -> None:
         "note: the memory engine keeps nothing in somewhere\n",
         "note: the memory engine has no files for --direct-reads\n",
         "sparkport: stopping ...\n",
+    ]
+
+
+def test_log_tells_what_a_request_is_about() -> None:
+    """Also without DuckDB's headers a line has the path: from the body, the command or the ticket."""
+    with Process("serve", "--port", "0", "--no-auth", "--log-format", "json") as process:
+        with Flight(process.location, None, airport=False) as flight:
+            contract = Contract(flight)
+            contract.json("CreateSchema", schema_name="sales")
+            contract.create_table("sales", "orders", INT, TEXT)
+            contract.insert("sales", "orders", table([1], ["one"]))
+            contract.update("sales", "orders", [0], table([2], ["two"]))
+            contract.scan("sales", "orders")
+            contract.delete("sales", "orders", [0])
+            refusal(lambda: contract.insert("sales", "missing", table([1], ["one"])))
+        process.terminate()
+        process.finished()
+    lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
+    told = [
+        (line.get("action") or line.get("operation") or line["method"], line["path"], line["status"])
+        for line in lines
+        if line["event"] == "request"
+    ]
+
+    assert told == [
+        ("CreateSchema", "sales", "OK"),
+        ("CreateTable", "sales/orders", "OK"),
+        ("insert", "sales/orders", "OK"),
+        ("update", "sales/orders", "OK"),
+        ("GetFlightInfo", "sales/orders", "OK"),
+        ("DoGet", "lakehouse/sales/orders", "OK"),
+        ("delete", "sales/orders", "OK"),
+        ("insert", "sales/missing", "NOT_FOUND"),
     ]
 
 

@@ -236,6 +236,10 @@ def test_schema_with_tables_is_not_dropped(orders: Flight) -> None:
         (path_descriptor(), "a path is [schema, table] or [catalog, schema, table]; this one has 0 parts"),
         (path_descriptor("x"), "a path is [schema, table] or [catalog, schema, table]; this one has 1 parts"),
         (
+            path_descriptor("a", "b", "c", "d"),
+            "a path is [schema, table] or [catalog, schema, table]; this one has 4 parts",
+        ),
+        (
             path_descriptor(*"abcde"),
             "a path is [schema, table] or [catalog, schema, table]; this one has 5 parts",
         ),

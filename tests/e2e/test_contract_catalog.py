@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import grpc
 import msgspec
 import pyarrow as pa
 import pytest
@@ -14,14 +15,17 @@ import pytest
 import sparkport
 from sparkport.catalog import (
     Call,
+    CatalogBuilder,
     FunctionSignature,
     ScalarFunction,
     ScanOptions,
+    Schema,
     SchemaRequest,
     TableFunction,
+    TableKind,
 )
 from sparkport.catalog.static import StaticCatalog, StaticSchema
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import DeadlineExceededError, InvalidRequestError, PreconditionError, SparkportError
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from tests.contract_client import INT, TEXT, Contract, table
@@ -429,7 +433,33 @@ def test_tables_are_listed_with_their_schema(two: Contract) -> None:
     assert schema == two.columns("sales", "t_1")
     assert listing(two, "GetTables", table_types=["VIEW"]).num_rows == 0
     assert listing(two, "GetTables", table_types=["VIEW", "TABLE"]).num_rows == 4
-    assert listing(two, "GetTableTypes").to_pydict() == {"table_type": ["TABLE"]}
+    assert listing(two, "GetTableTypes").to_pydict() == {"table_type": ["TABLE", "VIEW"]}
+
+
+class View(Growing):
+    """A table that says that it is a view."""
+
+    name = "view"
+    table_kind = TableKind.VIEW
+
+
+def test_views_are_listed_as_such() -> None:
+    """A table may tell its kind, by which listings are filtered; others are tables."""
+    catalog = CatalogBuilder().schema("s").table("t", pa.table({"n": [1]})).table("view", View()).build()
+    with (
+        sparkport.Server(catalog, port=0, authenticate=False, grace_seconds=0) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        contract = Contract(flight)
+        kinds = listing(contract, "GetTables").select(["table_name", "table_type"]).to_pylist()
+        views = listing(contract, "GetTables", table_types=["VIEW"]).column("table_name").to_pylist()
+        others = listing(contract, "GetTables", table_types=["TABLE"]).column("table_name").to_pylist()
+
+    assert kinds == [
+        {"table_name": "t", "table_type": "TABLE"},
+        {"table_name": "view", "table_type": "VIEW"},
+    ]
+    assert (views, others) == (["view"], ["t"])
 
 
 @pytest.mark.parametrize("action", ["GetCatalogs", "GetDbSchemas", "GetTables", "GetTableTypes"])
@@ -531,3 +561,79 @@ def unpacked(listed: bytes) -> bytes:
     size, data = msgspec.msgpack.decode(listed)
     whole: bytes = pa.Codec("zstd").decompress(data, size, asbytes=True)
     return whole
+
+
+class Broken(StaticCatalog):
+    """A catalog that is there but cannot be listed."""
+
+    failure: SparkportError = PreconditionError("its class is not there")
+
+    def schemas(self, call: Call) -> Sequence[Schema]:
+        """Raise."""
+        del call
+        raise self.failure
+
+
+class Ended(Broken):
+    """A catalog that finds that nobody waits any more."""
+
+    failure = DeadlineExceededError()
+
+
+def listings(broken: Broken, *, beside: bool = True) -> dict[str, Any]:
+    """Return how a server with a broken catalog, beside a good one or alone, answers listings."""
+    good = CatalogBuilder().schema("s").table("t", pa.table({"n": [1]})).build()
+    catalogs = {"hollow": broken, **({"db1": good} if beside else {})}
+    named = [("airport-list-flights-filter-catalog", "hollow")]
+    answers: dict[str, Any] = {}
+    with (
+        sparkport.Server(catalogs, port=0, authenticate=False, grace_seconds=0) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        contract = Contract(flight)
+        questions: dict[str, Callable[[], Any]] = {
+            "schemas": lambda: listing(contract, "GetDbSchemas").to_pydict(),
+            "tables": lambda: listing(contract, "GetTables").column("table_name").to_pylist(),
+            "flights": lambda: [list(info.flight_descriptor.path) for info in flight.list_flights()],
+            "its schemas": lambda: listing(contract, "GetDbSchemas", catalog="hollow"),
+            "its tables": lambda: listing(contract, "GetTables", catalog="HOLLOW"),
+            "its flights": lambda: flight.list_flights(headers=named),
+        }
+        for name, ask in questions.items():
+            try:
+                answers[name] = ask()
+            except grpc.RpcError as error:
+                answers[name] = (error.code().name, error.details())
+    return answers
+
+
+def test_catalog_that_cannot_be_listed_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where all catalogs are listed it is left out, with one warning each time; by its name it tells why."""
+    why = ("FAILED_PRECONDITION", "its class is not there")
+
+    assert listings(Broken({})) == {
+        "schemas": {"catalog_name": ["db1"], "db_schema_name": ["s"]},
+        "tables": ["t"],
+        "flights": [["db1", "s", "t"]],
+        "its schemas": why,
+        "its tables": why,
+        "its flights": why,
+    }
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "catalog left out" in line]
+    assert len(warnings) == 3
+    assert "name=hollow" in warnings[0]
+    assert "reason='its class is not there'" in warnings[0]
+
+
+def test_listing_of_nothing_but_broken_catalogs_tells_why() -> None:
+    """An empty listing would say that there is nothing."""
+    answers = listings(Broken({}), beside=False)
+
+    assert set(answers.values()) == {("FAILED_PRECONDITION", "its class is not there")}
+
+
+def test_end_of_the_call_ends_a_listing() -> None:
+    """A deadline is no fault of a catalog, so nothing is left out for it."""
+    answers = listings(Ended({}))
+
+    assert set(answers.values()) == {("DEADLINE_EXCEEDED", "the deadline of the call has passed")}

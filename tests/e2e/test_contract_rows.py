@@ -434,6 +434,26 @@ def newest_version(contract: Contract) -> int:
         number += 1
 
 
+def test_deepest_types_make_the_whole_way(sales: Contract) -> None:
+    """A column of 64 levels is made, filled and read; one level more is refused in both dialects."""
+    kind = pa.int8()
+    for _ in range(63):
+        kind = pa.list_(kind)
+    deep = {"name": "v", "type": str(kind)}
+    deeper = {"name": "v", "type": f"list<item: {kind}>"}
+    refused = ("RESOURCE_EXHAUSTED", "types nest at most 64 levels deep")
+    value: Any = 7
+    for _ in range(63):
+        value = [value]
+    sales.create_table("sales", "deep", deep)
+    sales.insert("sales", "deep", pa.table([pa.array([value], kind)], names=["v"]))
+
+    assert sales.rows("sales", "deep") == [{"v": value}]
+    assert refusal(lambda: sales.create_table("sales", "deeper", deeper)) == refused
+    columns = pa.schema([("v", pa.list_(kind))])
+    assert refusal(lambda: sales.flight.create_table("db1", "sales", "deeper", columns)) == refused
+
+
 class Ledger:
     """A table of a user: takes rows, but names none of them."""
 

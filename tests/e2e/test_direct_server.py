@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from sparkport.flight import notes
 from sparkport.flight.direct_server import DirectServer
 from sparkport.flight.rpc import Rpc
 
@@ -25,6 +27,7 @@ SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.Health
 
 FORGETFUL = """
 import grpc
+from sparkport.flight import notes
 from sparkport.flight.direct_server import DirectServer
 
 server = DirectServer(4, [])
@@ -95,7 +98,9 @@ class Served:
 
     def __init__(self, most_calls: int = 128) -> None:
         self.handlers = Handlers()
-        self.server = DirectServer(most_calls, [("grpc.so_reuseport", 0)])
+        self.server = DirectServer(
+            most_calls, [("grpc.so_reuseport", 0)], always=("/grpc.health.v1.Health/",)
+        )
         self.server.add_generic_rpc_handlers([self.handlers])
         self.health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)  # type: ignore[arg-type]
@@ -229,6 +234,52 @@ def test_calls_over_the_limit_are_refused_at_once() -> None:
     assert served.server.stop(5).wait(20)
 
 
+def test_health_is_told_beyond_the_limit() -> None:
+    """A busy server says that it serves, and whoever asks takes no room from others."""
+    served = Served(most_calls=1)
+    check: Any = served.channel.unary_unary(
+        "/grpc.health.v1.Health/Check",
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )
+    idle = check(health_pb2.HealthCheckRequest(service=""), timeout=10).status
+    call = served.begin("hold")
+    assert served.handlers.entered.wait(10)
+    busy = check(health_pb2.HealthCheckRequest(service=""), timeout=10).status
+    refused = served.refusal("echo")
+    served.handlers.release.set()
+
+    assert (idle, busy) == (SERVING, SERVING)
+    assert refused[0] == "RESOURCE_EXHAUSTED"
+    assert call.result(timeout=20) == b""
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+def test_calls_that_no_handler_gets_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call over the limit or of an unknown method has the same log line as any other."""
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(notes, "_log", SimpleNamespace(info=lambda _, **line: lines.append(line)))
+    trace = "6f0f2a53-9d2e-4f34-8b0d-3c9a4c0f7a11"
+    served = Served(most_calls=1)
+    served.refusal("nothing")
+    call = served.begin("hold")
+    assert served.handlers.entered.wait(10)
+    with pytest.raises(grpc.RpcError):
+        served.call("echo", metadata=[("airport-trace-id", trace)])
+    served.handlers.release.set()
+    call.result(timeout=20)
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+    assert [(line["method"], line["status"]) for line in lines] == [
+        ("nothing", "UNIMPLEMENTED"),
+        ("echo", "RESOURCE_EXHAUSTED"),
+    ]
+    assert lines[1]["trace_id"] == trace
+    assert all(line["ms"] >= 0 and line["trace_id"] for line in lines)
+
+
 def test_stop_lets_running_calls_finish(served: Served) -> None:
     """A call that runs when the server is told to stop is answered, and no other is taken."""
     call = served.begin("hold")
@@ -340,4 +391,4 @@ def test_program_that_forgets_to_stop_its_server_ends() -> None:
         [sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=30, check=False
     )
 
-    assert (done.returncode, done.stdout) == (0, "UNIMPLEMENTED\n"), done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "UNIMPLEMENTED"), done.stderr

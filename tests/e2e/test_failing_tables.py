@@ -90,6 +90,55 @@ def test_log_of_a_failure_has_no_row_data(capsys: pytest.CaptureFixture[str]) ->
     assert TOKEN not in log
 
 
+PAIR = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int64())])
+
+
+def untrue(batch: pa.RecordBatch) -> CatalogBuilder:
+    """Return a catalog with a table `s.t` that announces `PAIR` and gives something else."""
+
+    def scan(call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        del call, options
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+    return CatalogBuilder().schema("s").table("t", scan=scan, arrow_schema=PAIR)
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (pa.record_batch({"A_typo": [1], "b": [2]}), "the column 'a' is missing"),
+        (pa.record_batch({"a": ["x"], "b": [2]}), "the column 'a' is of type string instead of int64"),
+    ],
+)
+def test_rows_that_break_the_announced_columns_are_a_failure_of_the_table(
+    batch: pa.RecordBatch, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column that was asked for and is missing or of another type is INTERNAL, logged once."""
+    code, message = read(untrue(batch))
+    found = re.fullmatch(r"table 't' failed: TypeError: (.*) \(trace id ([0-9a-f-]{36})\)", message)
+    log = capsys.readouterr().err
+
+    assert code == "INTERNAL"
+    assert found is not None
+    assert found.group(1) == reason
+    assert log.count("unexpected error") == 1
+    assert found.group(2) in log
+
+
+@pytest.mark.parametrize("columns", [[1], [], [1, 1]])
+def test_columns_not_asked_for_may_be_missing(columns: list[int]) -> None:
+    """A table need not give what nobody reads: it is sent as nulls, also where nulls are forbidden."""
+    builder = untrue(pa.record_batch({"b": [2]}))
+    with (
+        sparkport.Server({"db1": builder.build()}, port=0, token=TOKEN, grace_seconds=0) as server,
+        Flight(server.location, TOKEN) as client,
+    ):
+        (ticket,) = client.scan(path_descriptor("db1", "s", "t"), columns)
+        rows = wire.table_of(client.get(ticket))
+
+    assert rows.to_pydict() == {"a": [None], "b": [2]}
+
+
 UNKNOWN_TO_DUCKDB = {
     "wide": pa.decimal256(60, 0),
     "dense": pa.dense_union([pa.field("a", pa.int32())]),

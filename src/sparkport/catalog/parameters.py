@@ -143,13 +143,42 @@ def _brought(function: str, one: pa.DataType | Parameter | None, value: Any) -> 
             return value[0].as_py() if isinstance(value, pa.Array) else value
         if isinstance(kind, Special):
             return _array(value, None)[0]
-        return conform_column(_array(value, kind), pa.field("value", kind))[0].as_py()
+        array = _array(value, kind)
+        if not _may_become(array.type, kind):
+            raise InvalidRequestError(
+                f"parameter '{_name(one)}' of function '{function}' is of type {array.type}, not {kind}"
+            )
+        return conform_column(array, pa.field("value", kind))[0].as_py()
     except (pa.ArrowException, SchemaMismatchError, ValueError, TypeError, OverflowError) as error:
-        name = one.name if isinstance(one, Parameter) else "?"
         wanted = "any type" if kind is ANY else f"type {kind}"
         raise InvalidRequestError(
-            f"parameter '{name}' of function '{function}' is not a value of {wanted}"
+            f"parameter '{_name(one)}' of function '{function}' is not a value of {wanted}"
         ) from error
+
+
+def _name(one: pa.DataType | Parameter | None) -> str:
+    return one.name if isinstance(one, Parameter) else "?"
+
+
+def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Say whether a value is of the wanted kind, or text, which is read as what is wanted."""
+    own, other = _family(given), _family(wanted)
+    if own in {None, "text", other} or other is None:
+        return True
+    return other == "boolean" and pa.types.is_int8(given)  # as which DuckDB may send it
+
+
+def _family(kind: pa.DataType) -> str | None:
+    """Return what Arrow would cast freely to something else, for types that are a matter of course."""
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_temporal(kind):
+        return "time"
+    return "nested" if pa.types.is_nested(kind) else None
 
 
 def _array(value: Any, kind: pa.DataType | None) -> pa.Array:  # noqa: ANN401

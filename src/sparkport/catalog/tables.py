@@ -8,6 +8,7 @@ there is no such thing and raises only when looking fails.
 
 from __future__ import annotations
 
+import enum
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,24 @@ class Table(Protocol, metaclass=Ability):
         The stream has the columns of `arrow_schema` with exactly their types, or
         at least those in `options.columns`. The server closes the reader.
         """
+        raise NotImplementedError
+
+
+class TableKind(enum.StrEnum):
+    """What a table is, in the words of Flight SQL."""
+
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+
+
+@runtime_checkable
+class KindTable(Table, Protocol):
+    """A table that tells its kind; all others are plain tables."""
+
+    @property
+    @abstractmethod
+    def table_kind(self) -> TableKind:
+        """What it is."""
         raise NotImplementedError
 
 

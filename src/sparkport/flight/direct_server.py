@@ -16,12 +16,14 @@ import time
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
 
+from sparkport.flight.notes import Note
+from sparkport.flight.request import Headers, trace_id
 from sparkport.flight.rpc import AbortedError, Metadata, Rpc
 
 _log = structlog.get_logger("sparkport")
@@ -44,8 +46,12 @@ class _Details(grpc.HandlerCallDetails):
 class DirectServer:
     """Listens on a port and runs the handlers of services, each call on a thread of its own."""
 
-    def __init__(self, most_calls: int, options: Sequence[tuple[str, Any]]) -> None:
+    def __init__(
+        self, most_calls: int, options: Sequence[tuple[str, Any]], *, always: tuple[str, ...] = ()
+    ) -> None:
+        """Make a server; methods that begin with a prefix in `always` are answered beyond the limit."""
         self._most_calls = most_calls
+        self._always = always
         self._services: list[grpc.GenericRpcHandler] = []
         self._server = cygrpc.Server(tuple(options), False)
         self._arrivals = cygrpc.CompletionQueue()
@@ -154,7 +160,7 @@ class DirectServer:
         rpc = Rpc(event, event.tag)
         with self._lock:
             self._rpcs.add(rpc)
-            self._running += 1
+            self._running += self._is_counted(rpc)
             self._waiting -= 1
             self._expect_call()
             if not self._waiting:
@@ -174,7 +180,7 @@ class DirectServer:
                 _log.error("a handler failed", method=rpc.method, exception=traceback.format_exc())
                 rpc.fail()
         with self._lock:
-            self._running -= 1
+            self._running -= self._is_counted(rpc)
         rpc.settle(_PATIENCE_SECONDS)
         with self._lock:
             if rpc.is_settled:
@@ -183,11 +189,11 @@ class DirectServer:
                 self._left.add(rpc)
 
     def _answer(self, rpc: Rpc) -> None:
-        if self._running > self._most_calls:
-            rpc.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+        if self._running > self._most_calls and self._is_counted(rpc):
+            _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         handler = self._handler(rpc)
         if handler is None:
-            rpc.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+            _refuse(rpc, grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         request = rpc if handler.request_streaming else _only_request(rpc, handler)
         encode = handler.response_serializer or bytes
         if not handler.response_streaming:
@@ -203,6 +209,9 @@ class DirectServer:
         with contextlib.closing(respond(request, rpc)) as responses:
             for response in responses:
                 rpc.send(encode(response))
+
+    def _is_counted(self, rpc: Rpc) -> bool:
+        return not rpc.method.startswith(self._always)
 
     def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any] | None:
         details = _Details(rpc.method, rpc.invocation_metadata())
@@ -247,13 +256,20 @@ class DirectServer:
         atexit.unregister(self._exit)
 
 
+def _refuse(rpc: Rpc, code: grpc.StatusCode, message: str) -> NoReturn:
+    """End a call that no handler gets, with the log line that a handler would have written."""
+    trace = trace_id(Headers(rpc.invocation_metadata()))
+    Note(rpc.method.rpartition("/")[2], trace).finish(code.name)
+    rpc.abort(code, message)
+
+
 def _only_request(rpc: Rpc, handler: grpc.RpcMethodHandler[Any, Any]) -> Any:  # noqa: ANN401
     message = next(rpc, None)
     if message is None:
-        rpc.abort(grpc.StatusCode.UNIMPLEMENTED, f'"{rpc.method}" requires exactly one request message.')
+        _refuse(rpc, grpc.StatusCode.UNIMPLEMENTED, f'"{rpc.method}" requires exactly one request message.')
     if handler.request_deserializer is None:
         return message
     try:
         return handler.request_deserializer(message)
     except Exception:  # noqa: BLE001 - whatever the bytes are, they are the client's
-        rpc.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
+        _refuse(rpc, grpc.StatusCode.INTERNAL, "Exception deserializing request!")

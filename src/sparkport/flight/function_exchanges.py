@@ -68,7 +68,8 @@ def call_in_out(
     incoming = Decoder(frames, site.stream_limits)
     arrow_schema = incoming.arrow_schema
     reply = schemas.present(run.arrow_schema(request.call, arrow_schema))
-    encoder, shaper = Encoder(reply), Shaper(reply)
+    encoder = Encoder(reply)
+    shaper = Shaper(reply, required=reply.names, guard=Guard(request.call, "function", str(address.path)))
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in reply], schema=reply)
     yield encoder.schema()
     stage = Stage(request.call, lambda batches: _results(request.call, run, arrow_schema, batches))

@@ -18,7 +18,7 @@ from sparkport.catalog.tables import Schema
 from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError, UnsupportedOperationError
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
-from sparkport.flight.streams import encoded, with_unread_nullable
+from sparkport.flight.streams import encoded, scan_shaper
 from sparkport.protocol import arrow_row, msgpack, predicates, schemas
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.functions import Form, forms
@@ -131,12 +131,11 @@ def deliver(site: Site, request: Request, ticket: Ticket) -> Iterator[bytes]:
     assert isinstance(run.function, TableFunction)
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
     options = ScanOptions(columns=ticket.columns, filter=predicates.decode(ticket.filters))
-    name = str(run.path)
-    with Guard(call, "function", name):
+    guard = Guard(call, "function", str(run.path))
+    with guard:
         reader = run.function.execute(call, run.parameters, options)
     try:
-        rows = _guarded_rows(call, name, reader)
-        yield from encoded(with_unread_nullable(shown, ticket.columns), rows)
+        yield from encoded(scan_shaper(shown, ticket.columns, guard), _guarded_rows(call, guard, reader))
     finally:
         reader.close()
 
@@ -148,10 +147,10 @@ def _of_ticket(site: Site, request: Request, ticket: Ticket, path: TablePath) ->
     return prepared_by_name(site, request, path, ticket.parameters, ticket.named_parameters)
 
 
-def _guarded_rows(call: Call, name: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _guarded_rows(call: Call, guard: Guard, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     rows = iter(reader)
     while True:
-        with Guard(call, "function", name):
+        with guard:
             batch = next(rows, None)
         if batch is None:
             return

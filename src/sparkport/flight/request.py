@@ -6,11 +6,12 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
+from sparkport.flight.notes import Note
 
 # A cancelled stream could look like a finished one for a moment: the end of the input and the cancellation
 # are two events. In thousands of tries the cancellation came first, but nobody promises that.
@@ -59,6 +60,7 @@ class Request:
     call: Call
     headers: Headers
     context: RpcContext
+    note: Note = field(default_factory=Note)
 
     def check_alive(self) -> None:
         """Raise CancelledError if the client is gone, at the moment before a commit.
@@ -82,17 +84,17 @@ class Request:
         return self.headers.optional("airport-user-agent") is not None
 
 
-def make_request(headers: Headers, principal: str, trace: str, context: RpcContext) -> Request:
+def make_request(headers: Headers, principal: str, note: Note, context: RpcContext) -> Request:
     """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
         principal,
         transaction_id=transaction or None,
         timeout=context.time_remaining(),
-        trace_id=trace,
+        trace_id=note.trace,
         idempotency_key=_idempotency_key(headers),
     )
-    return Request(call, headers, context)
+    return Request(call, headers, context, note)
 
 
 def _idempotency_key(headers: Headers) -> str | None:

@@ -49,6 +49,7 @@ class Route(Generic[V, R]):
 
     def _answer(self, site: Site, request: Request, body: bytes) -> bytes | None:
         wanted = self.decode(body)
+        request.note.add_path(*_names(wanted))
         return self.encode(request, wanted, self.handle(site, request, wanted))
 
 
@@ -69,6 +70,21 @@ class Either:
         """Answer one request in its own dialect."""
         route = self.airport if self.is_airport(body) else self.contract
         return route.run(site, request, body)
+
+
+def _names(wanted: object) -> tuple[str, ...]:
+    """Return what a decoded request names: a schema or a table."""
+    match wanted:
+        case contract.CreateSchemaOnce(request=inner):
+            return _names(inner)
+        case requests.CreateSchemaRequest() | requests.DropSchemaRequest():
+            return wanted.catalog, wanted.schema
+        case requests.CreateTableRequest() | requests.DropTableRequest() | requests.AlterTableRequest():
+            return wanted.catalog, wanted.schema, wanted.table
+        case contract.DeleteRequest() | contract.NamedEndpointsRequest():
+            return wanted.schema, wanted.table
+        case _:
+            return ()
 
 
 def _as_is(request: Request, wanted: object, answer: bytes) -> bytes:

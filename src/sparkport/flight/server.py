@@ -14,6 +14,7 @@ from sparkport.flight.service import FlightService
 from sparkport.flight.site import Site
 
 _FLIGHT = "arrow.flight.protocol.FlightService"
+_HEALTH = "/grpc.health.v1.Health/"
 _ONLY_UNCOMPRESSED = 1
 
 
@@ -47,6 +48,7 @@ class GrpcServer:
                 ("grpc.keepalive_time_ms", 60_000),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
             ],
+            always=(_HEALTH,),  # a busy server is not an ill one
         )
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)  # type: ignore[arg-type]

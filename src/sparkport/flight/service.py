@@ -6,13 +6,10 @@ translate whatever goes wrong, with one log line at the end.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError, Message
 
 from sparkport.errors import (
@@ -25,6 +22,7 @@ from sparkport.flight import auth, routes
 from sparkport.flight.auth import Authenticator
 from sparkport.flight.errors import outcome
 from sparkport.flight.handlers import discovery, exchange, rows, scans
+from sparkport.flight.notes import Note
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.rpc import Rpc
 from sparkport.flight.site import Site
@@ -32,23 +30,10 @@ from sparkport.protocol import flight_data
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.flight_data import FlightData
 
-_log = structlog.get_logger("sparkport")
-
 _SERVICE = "/arrow.flight.protocol.FlightService/"
-_LONGEST_DETAIL = 200
 
 M = TypeVar("M", bound=Message)
 Frames = Iterator[bytes]
-
-
-@dataclass(slots=True)
-class _Note:
-    """What the log line of a request will say."""
-
-    method: str
-    trace: str
-    started: float = field(default_factory=time.perf_counter)
-    details: dict[str, str] = field(default_factory=dict)
 
 
 class FlightService(grpc.GenericRpcHandler):
@@ -97,99 +82,93 @@ class FlightService(grpc.GenericRpcHandler):
             return self._one_result
         return self._methods.get(name)
 
-    def _handshake(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
+    def _handshake(self, request: Request, frames: Frames) -> Iterator[bytes]:
         """Confirm the credentials, which `_admit` has checked."""
-        del note
         for frame in frames:
             message = _parse(pb.HandshakeRequest, frame)
             yield pb.HandshakeResponse(protocol_version=message.protocol_version).SerializeToString()
         request.call.check()
 
-    def _list_flights(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
-        del note
+    def _list_flights(self, request: Request, body: bytes) -> Iterator[bytes]:
         return discovery.list_flights(self._site, request, _parse(pb.Criteria, body).expression)
 
-    def _get_flight_info(self, request: Request, body: bytes, note: _Note) -> bytes:
-        note.details["path"] = _path(body)
+    def _get_flight_info(self, request: Request, body: bytes) -> bytes:
+        request.note.add(path=_path(body))
         return scans.get_flight_info(self._site, request, body)
 
-    def _poll_flight_info(self, request: Request, body: bytes, note: _Note) -> bytes:
-        del request, body, note
+    def _poll_flight_info(self, request: Request, body: bytes) -> bytes:
+        del request, body
         raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
 
-    def _get_schema(self, request: Request, body: bytes, note: _Note) -> bytes:
-        note.details["path"] = _path(body)
+    def _get_schema(self, request: Request, body: bytes) -> bytes:
+        request.note.add(path=_path(body))
         return pb.SchemaResult(schema=scans.get_schema(self._site, request, body)).SerializeToString()
 
-    def _do_get(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
-        note.details["path"] = request.headers.get("airport-flight-path")
+    def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
+        request.note.add(path=request.headers.get("airport-flight-path"))
         return scans.do_get(self._site, request, _parse(pb.Ticket, body).ticket)
 
-    def _do_put(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
-        del note
+    def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
         return rows.do_put(self._site, request, _received(request, frames))
 
-    def _do_exchange(self, request: Request, frames: Frames, note: _Note) -> Iterator[bytes]:
-        note.details["operation"] = request.headers.get("airport-operation")
-        note.details["path"] = request.headers.get("airport-flight-path")
+    def _do_exchange(self, request: Request, frames: Frames) -> Iterator[bytes]:
+        headers = request.headers
+        request.note.add(operation=headers.get("airport-operation"), path=headers.get("airport-flight-path"))
         return exchange.do_exchange(self._site, request, _received(request, frames))
 
-    def _do_action(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
+    def _do_action(self, request: Request, body: bytes) -> Iterator[bytes]:
         action = _parse(pb.Action, body)
-        note.details["action"] = action.type
-        note.details["path"] = request.headers.get("airport-flight-path")
+        request.note.add(action=action.type, path=request.headers.get("airport-flight-path"))
         answer = routes.run(action.type, self._site, request, action.body)
         if answer is not None:
             yield pb.Result(body=answer).SerializeToString()
 
-    def _one_action(self, request: Request, body: bytes, note: _Note) -> bytes:
-        return next(self._do_action(request, body, note), pb.Result().SerializeToString())
+    def _one_action(self, request: Request, body: bytes) -> bytes:
+        return next(self._do_action(request, body), pb.Result().SerializeToString())
 
-    def _list_actions(self, request: Request, body: bytes, note: _Note) -> Iterator[bytes]:
-        del request, body, note
+    def _list_actions(self, request: Request, body: bytes) -> Iterator[bytes]:
+        del request, body
         own = {name: action.comment for name, action in self._site.actions.items()}
         for name, description in (routes.DESCRIPTIONS | own).items():
             yield pb.ActionType(type=name, description=description).SerializeToString()
 
-    def _unary(
-        self, method: str, run: Callable[[Request, bytes, _Note], bytes]
-    ) -> Callable[[bytes, Rpc], bytes]:
+    def _unary(self, method: str, run: Callable[[Request, bytes], bytes]) -> Callable[[bytes, Rpc], bytes]:
         def handle(body: bytes, context: Rpc) -> bytes:
             headers = Headers(context.invocation_metadata())
-            note = _Note(method, trace_id(headers))
+            note = Note(method, trace_id(headers))
             try:
-                answer = run(self._admit(headers, context, note.trace), body, note)
+                answer = run(self._admit(headers, context, note), body)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=False)
-            _finish(note, "OK")
+            note.finish("OK")
             return answer
 
         return handle
 
     def _stream(
-        self, method: str, run: Callable[[Request, M_in, _Note], Iterator[bytes]]
+        self, method: str, run: Callable[[Request, M_in], Iterator[bytes]]
     ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
         def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
             headers = Headers(context.invocation_metadata())
-            note = _Note(method, trace_id(headers))
+            note = Note(method, trace_id(headers))
             try:
-                request = self._admit(headers, context, note.trace)
+                request = self._admit(headers, context, note)
                 if method == "Handshake":
                     context.send_initial_metadata(_bearer(headers))
-                yield from run(request, body, note)
+                yield from run(request, body)
             except GeneratorExit:
-                _finish(note, "CANCELLED")
+                note.finish("CANCELLED")
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=method != "DoAction")
-            _finish(note, "OK")
+            note.finish("OK")
 
         return handle
 
-    def _admit(self, headers: Headers, context: Rpc, trace: str) -> Request:
+    def _admit(self, headers: Headers, context: Rpc, note: Note) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = self._authenticator.authenticate(headers.optional("authorization"))
-        request = make_request(headers, principal, trace, context)
+        request = make_request(headers, principal, note, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
         return request
@@ -225,30 +204,13 @@ def _parse(message: type[M], data: bytes) -> M:
 
 
 def _path(descriptor: bytes) -> str:
-    parsed = _parse(pb.FlightDescriptor, descriptor)
-    return "/".join(parsed.path)
+    return "/".join(_parse(pb.FlightDescriptor, descriptor).path)
 
 
-def _fail(context: Rpc, headers: Headers, error: Exception, note: _Note, *, typed: bool) -> NoReturn:
+def _fail(context: Rpc, headers: Headers, error: Exception, note: Note, *, typed: bool) -> NoReturn:
     airport = headers.optional("airport-user-agent") is not None
     result = outcome(error, note.trace, airport=airport, typed=typed)
-    _finish(note, result.code.name)
+    note.finish(result.code.name)
     if result.trailers:
         context.set_trailing_metadata(result.trailers)
     context.abort(result.code, result.message)
-
-
-def _finish(note: _Note, status: str) -> None:
-    _log.info(
-        "request",
-        method=note.method,
-        **{key: _loggable(value) for key, value in note.details.items() if value},
-        ms=round((time.perf_counter() - note.started) * 1000, 1),
-        status=status,
-        trace_id=note.trace,
-    )
-
-
-def _loggable(text: str) -> str:
-    """Return what a client sent: short, and without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_DETAIL])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 
 import pyarrow as pa
 
 from sparkport.catalog.conform import batch_of, conform_column
+from sparkport.catalog.guard import Guard
+from sparkport.errors import SchemaMismatchError
 from sparkport.protocol.flight_data import Encoder
 from sparkport.protocol.shared_buffers import zeros
 
@@ -19,15 +22,19 @@ _WIDEST = 16  # bytes of a value of fixed width
 
 
 class Shaper:
-    """Brings batches to one schema: by name, unread columns as nulls.
+    """Brings batches to one schema: by name, missing columns as nulls unless they are `required`.
 
     The Airport client reads by position and never looks at the stream's schema,
-    so every advertised column has to be there with exactly its type.
+    so every advertised column has to be there with exactly its type. A batch that cannot
+    be brought there is a failure of the code behind the `guard`.
     """
 
-    def __init__(self, arrow_schema: pa.Schema) -> None:
-        # A column that was not read is all null, which a NOT NULL field would forbid.
+    def __init__(
+        self, arrow_schema: pa.Schema, *, required: Collection[str] = (), guard: Guard | None = None
+    ) -> None:
         self.arrow_schema = arrow_schema
+        self._required = required
+        self._guard = guard or nullcontext()
         self._nulls: dict[pa.DataType, pa.Array] = {}
         self._zeros = pa.py_buffer(b"")
 
@@ -35,13 +42,22 @@ class Shaper:
         """Return the batch with exactly the columns of the schema."""
         if batch.schema.equals(self.arrow_schema):
             return batch
-        columns = [self._column(batch, field) for field in self.arrow_schema]
+        with self._guard:
+            columns = [self._column(batch, field) for field in self.arrow_schema]
         return batch_of(columns, self.arrow_schema, batch.num_rows)
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
-            return conform_column(batch.column(index), field)
+            try:
+                return conform_column(batch.column(index), field)
+            except SchemaMismatchError as error:
+                kind = batch.column(index).type
+                raise TypeError(
+                    f"the column '{field.name}' is of type {kind} instead of {field.type}"
+                ) from error
+        if field.name in self._required:
+            raise TypeError(f"the column '{field.name}' is missing")
         return self._all_null(field.type, batch.num_rows)
 
     def _all_null(self, kind: pa.DataType, count: int) -> pa.Array:
@@ -91,23 +107,22 @@ def resized(
         yield _joined(waiting)
 
 
-def encoded(arrow_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+def encoded(shaper: Shaper, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Yield a DoGet stream: the schema first, then the batches."""
-    encoder = Encoder(arrow_schema)
+    encoder = Encoder(shaper.arrow_schema)
     yield encoder.schema()
-    shaper = Shaper(arrow_schema)
     for batch in resized(batches):
         yield from encoder.batch(shaper.shape(batch))
 
 
-def with_unread_nullable(arrow_schema: pa.Schema, columns: tuple[str, ...] | None) -> pa.Schema:
-    """Return the stream's schema: columns that were not asked for are sent as nulls."""
+def scan_shaper(arrow_schema: pa.Schema, columns: tuple[str, ...] | None, guard: Guard) -> Shaper:
+    """Return the shaper of a scan: columns that were not asked for are nulls, the others have to be there."""
     if columns is None:
-        return arrow_schema
+        return Shaper(arrow_schema, required=arrow_schema.names, guard=guard)
     for index, field in enumerate(arrow_schema):
         if field.name not in columns and not field.nullable:
             arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
-    return arrow_schema
+    return Shaper(arrow_schema, required=columns, guard=guard)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

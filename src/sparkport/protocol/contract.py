@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from sparkport.catalog import ddl
 from sparkport.catalog.scan import TimePoint
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import msgpack, requests, schemas, type_words
 from sparkport.protocol.requests import (
     AlterTableRequest,
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _EXTENSION_NAME = b"ARROW:extension:name"
 _EXTENSION_METADATA = b"ARROW:extension:metadata"
-_DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,7 @@ class CreateSchemaOnce:
 class InsertCommand:
     """DoPut of new rows."""
 
+    operation: ClassVar = "insert"
     schema: str
     table: str
     returning: bool
@@ -54,6 +54,7 @@ class InsertCommand:
 class UpdateCommand:
     """DoPut of replacement rows; the ids name them by position."""
 
+    operation: ClassVar = "update"
     schema: str
     table: str
     row_ids: tuple[int, ...]
@@ -366,7 +367,9 @@ def encode_delete(affected: int, rows: pa.Table | None) -> bytes:
 def _decode(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise LimitExceededError("the JSON request nests too deep") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"malformed JSON request: {error}") from error
 
 
@@ -380,11 +383,10 @@ def _row_ids(ids: list[int], operation: str) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _column(wire: _Field, metadata: dict[str, str], depth: int = 0) -> pa.Field:
+def _column(wire: _Field, metadata: dict[str, str], depth: int = 1) -> pa.Field:
     if not wire.name:
         raise InvalidRequestError("a column needs a name")
-    if depth > _DEEPEST:
-        raise InvalidRequestError(f"types nest at most {_DEEPEST} levels deep")
+    schemas.check_depth(depth)
     children = None if wire.fields is None else [_column(child, {}, depth + 1) for child in wire.fields]
     kind = type_words.parse(wire.type, children)
     field = type_words.named_field(wire.name, kind, nullable=wire.nullable)

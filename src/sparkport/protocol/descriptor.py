@@ -25,6 +25,7 @@ DATABASES = "__databases"
 # What gRPC allows in a header: Airport sends the PATH in one and aborts otherwise.
 _HEADER_SAFE = re.compile(r"[!-~]([ -~]*[!-~])?")
 _LONGEST_PATH = 512
+_LAYOUT = re.compile("[0-9a-f]{12}")  # `schemas.layout_tag`
 _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
@@ -109,7 +110,7 @@ def _from_path(parts: list[str], default_catalog: str) -> Address:
             return TableAddress(TablePath(default_catalog, schema, table))
         case [catalog, schema, table]:
             return TableAddress(TablePath(catalog, schema, table))
-        case [catalog, schema, table, layout]:
+        case [catalog, schema, table, layout] if _LAYOUT.fullmatch(layout):
             return TableAddress(TablePath(catalog, schema, table), layout)
         case [catalog, schema, FunctionKind.SCALAR | FunctionKind.TABLE as kind, function, form]:
             return FunctionAddress(TablePath(catalog, schema, function), FunctionKind(kind), form)

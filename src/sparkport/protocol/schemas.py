@@ -51,8 +51,13 @@ def check_limits(arrow_schema: pa.Schema) -> None:
     if len(arrow_schema) > _MOST_COLUMNS:
         raise LimitExceededError(f"a table has at most {_MOST_COLUMNS} columns")
     for field in arrow_schema:
-        if _depth(field.type) > _MOST_NESTING:
-            raise LimitExceededError(f"types nest at most {_MOST_NESTING} levels deep")
+        check_depth(_depth(field.type))
+
+
+def check_depth(levels: int) -> None:
+    """Raise LimitExceededError for a type of more levels than every client can read."""
+    if levels > _MOST_NESTING:
+        raise LimitExceededError(f"types nest at most {_MOST_NESTING} levels deep")
 
 
 def decode_single_field(data: bytes) -> pa.Field:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from sparkport.errors import InvalidRequestError
+from sparkport.protocol import schemas
 
 GEOMETRY = "extension<airport.geometry>"
 
@@ -89,7 +90,6 @@ _DECIMALS: dict[str, Callable[[int, int], pa.DataType]] = {
     "decimal256": pa.decimal256,
 }
 _DATE_UNITS = {"date32": "day", "date64": "ms"}
-_DEEPEST = 50
 _LONGEST = 100_000
 _LARGEST_SIZE = 1 << 16  # a null of a fixed size takes the room of a value
 
@@ -97,7 +97,8 @@ _LARGEST_SIZE = 1 << 16  # a null of a fixed size takes the room of a value
 def parse(text: str, children: list[pa.Field] | None = None) -> pa.DataType:
     """Return the type that the text spells; `children` are those given beside a nested word.
 
-    Raises InvalidRequestError, with the nearest known word for one that is unknown.
+    Raises InvalidRequestError, with the nearest known word for one that is unknown, and
+    LimitExceededError for a type that nests too deep.
     """
     word = text.strip()
     if len(word) > _LONGEST:
@@ -115,7 +116,7 @@ def parse(text: str, children: list[pa.Field] | None = None) -> pa.DataType:
     if children:
         raise InvalidRequestError(f"type '{word}' takes no \"fields\"")
     parser = _Parser(word)
-    parsed = parser.type(0)
+    parsed = parser.type(1)
     parser.end()
     return parsed
 
@@ -135,8 +136,7 @@ class _Parser:
         self._at = 0
 
     def type(self, depth: int) -> pa.DataType:
-        if depth > _DEEPEST:
-            raise InvalidRequestError(f"types nest at most {_DEEPEST} levels deep")
+        schemas.check_depth(depth)
         self._space()
         for known in (GEOMETRY, "extension<arrow.uuid>", "extension<arrow.json>", "extension<arrow.bool8>"):
             if self._text.startswith(known, self._at):

@@ -265,14 +265,14 @@ def is_session_lost(error: BaseException) -> bool:
 def readable(text: str) -> str:
     """Return the first sentences of Spark's text without condition, SQL state, paths, classes and traces."""
     text = re.split(r"\n\s*(?:==|at |JVM stacktrace|Caused by)|;\n|SQLSTATE:", text, maxsplit=1)[0]
-    text = re.sub(
-        r"^(?:\([\w.$]+\)\s*)?(?:[\w.$]+(?:Exception|Error):\s*)?(?:\[[A-Z0-9_.]+\]\s*)?", "", text.strip()
-    )
+    text = re.sub(r"^An error occurred while calling \S+\s*:\s*", "", text.strip())
+    text = re.sub(r"^(?:\([\w.$]+\)\s*)?(?:[\w.$]+(?:Exception|Error):\s*)?(?:\[[A-Z0-9_.]+\]\s*)?", "", text)
     text = re.sub(r"\b[a-z][a-z0-9+.-]*:/+[^\s'\"`,;)\]]+", "(path)", text)
     text = re.sub(r"(?<![\w.`'\"])/[^\s'\"`,;)\]]*/[^\s'\"`,;)\]]+", "(path)", text)
     text = re.sub(r"(?<=['\"`])/[^'\"`]*/[^'\"`]*(?=['\"`])", "(path)", text)
     text = re.sub(r"\b(?:[a-z_]\w*\.){2,}[A-Z][\w$]*", "(internal)", text)
-    return " ".join(text.split()).rstrip(" .,;:")
+    text = " ".join(text.split()).rstrip(" .,;:")
+    return text.removesuffix(": (internal)")
 
 
 def _decision(error: BaseException) -> Decision:

@@ -27,7 +27,8 @@ from sparkport.spark.errors import is_session_lost, readable, translated
 from sparkport.spark.names import quoted
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
-_DETAILS = ("# Detailed Table Information", "# Detailed View Information")
+_VIEW_DETAILS = "# Detailed View Information"
+_DETAILS = ("# Detailed Table Information", _VIEW_DETAILS)
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class Description:
     provider: str
     location: str
     comment: str
+    is_view: bool
 
 
 def spoken(*path: str) -> str:
@@ -88,9 +90,13 @@ def read_namespace(session: SparkSession, catalog: str, parts: tuple[str, ...]) 
 
 def describe(session: SparkSession, name: str) -> Description:
     """Return what the catalog keeps of a table or view."""
-    details = _details(session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
+    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+    details = _details(rows)
     return Description(
-        details.get("Provider", "").lower(), details.get("Location", ""), details.get("Comment", "")
+        details.get("Provider", "").lower(),
+        details.get("Location", ""),
+        details.get("Comment", ""),
+        is_view=details.get("Type") == "VIEW" or any(row[0] == _VIEW_DETAILS for row in rows),
     )
 
 

@@ -34,6 +34,7 @@ class Relation:
     root: str | None = None
     version: int = 0
     spark_schema: str = ""
+    is_view: bool = False
 
     @property
     def name(self) -> str:
@@ -91,7 +92,9 @@ def _read(engine: Engine, path: tuple[str, ...], session: SparkSession) -> Relat
     # Spark keeps what it once knew of a table; others may have changed it.
     session.catalog.refreshTable(name)
     schema = session.table(name).schema.json()
-    return Relation(path, described.provider, described.comment, spark_schema=schema)
+    return Relation(
+        path, described.provider, described.comment, spark_schema=schema, is_view=described.is_view
+    )
 
 
 def _delta_version(engine: Engine, described: Description, root: str) -> int | None:

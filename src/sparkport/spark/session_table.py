@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
-from sparkport.catalog.tables import ColumnStatistics, TableConstraints
+from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableKind
 from sparkport.errors import ConflictError, InvalidRequestError
 from sparkport.spark import sql_lane
 from sparkport.spark.columns import TableColumn
@@ -41,6 +41,11 @@ class SessionTable:
     def comment(self) -> str:
         """The table's documentation."""
         return self._relation.comment
+
+    @property
+    def table_kind(self) -> TableKind:
+        """Whether it is a view."""
+        return TableKind.VIEW if self._relation.is_view else TableKind.TABLE
 
     @property
     def arrow_schema(self) -> pa.Schema:

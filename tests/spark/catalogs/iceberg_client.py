@@ -11,7 +11,16 @@ from typing import Any
 import pyarrow as pa
 import structlog
 
-from sparkport.catalog import Call, ScanOptions, Table, TimePoint, TimeUnit, VersionedTable
+from sparkport.catalog import (
+    Call,
+    KindTable,
+    ScanOptions,
+    Table,
+    TableKind,
+    TimePoint,
+    TimeUnit,
+    VersionedTable,
+)
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import SparkportError
 from sparkport.spark.engine import Engine
@@ -99,6 +108,11 @@ def listing(lake: Lake) -> dict[str, Any]:
         ],
         "comments": [lake.table("a.b", "t").comment, view.comment],
         "view rows": rows(view),
+        "views": [
+            one.name
+            for one in schema.tables(_CALL)
+            if isinstance(one, KindTable) and one.table_kind is TableKind.VIEW
+        ],
     }
 
 

@@ -13,11 +13,13 @@ from sparkport.catalog import (
     Call,
     Catalog,
     InsertableTable,
+    KindTable,
     ScanOptions,
     ScanSlice,
     SplittableTable,
     StatisticsTable,
     Table,
+    TableKind,
     TimePoint,
     TimeUnit,
     VersionedCatalog,
@@ -125,6 +127,17 @@ def test_what_cannot_be_read_is_left_out_and_explained(
     ]
     assert str(failure.value) == f"table '{_SCHEMA}.broken' cannot be read: table '{_SCHEMA}.gone' not found"
     assert spark.catalog.currentDatabase() == "default"
+
+
+def test_views_are_told_from_tables(engine: Engine, catalog: SessionCatalog) -> None:
+    """A view says that it is one."""
+    del catalog
+    schema = SessionCatalog("spark_catalog", engine).schema(Call(), _SCHEMA)
+    assert schema is not None
+    kinds = {one.name: one.table_kind for one in schema.tables(Call()) if isinstance(one, KindTable)}
+
+    assert {name for name, kind in kinds.items() if kind is TableKind.VIEW} == {"doubled", "without_ids"}
+    assert kinds["in_csv"] is TableKind.TABLE
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])

@@ -54,6 +54,7 @@ def test_nested_namespaces_tables_and_views_are_listed(answers: dict[str, Any]) 
     assert answers["columns"] == [["i", "int32", False, "the i"], ["s", "string", True, ""]]
     assert answers["comments"] == ["of t", "of the view"]
     assert answers["view rows"] == [{"j": 2}, {"j": 3}]
+    assert answers["views"] == ["plain view"]
 
 
 @pytest.mark.timeout(240)

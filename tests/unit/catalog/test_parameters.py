@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import uuid
 from typing import Any
 
@@ -17,6 +18,8 @@ N = Parameter("n", pa.int64())
 START = Parameter("start", pa.int64(), default=10)
 STEP = Parameter("step", pa.int64(), named=True, default=1)
 LABEL = Parameter("label", pa.string(), named=True)
+TABLE_NAME = Parameter("table", pa.string())
+DAY = dt.date(2024, 1, 2)
 
 
 def test_signature_of_bare_types_stays_as_it_is() -> None:
@@ -84,6 +87,20 @@ def test_values_are_brought_to_any_declared_type() -> None:
     assert values == (one, dt.date(2024, 1, 2), pa.array([7], pa.int8())[0])
 
 
+def test_numbers_and_what_duckdb_sends_fit_other_types_of_their_kind() -> None:
+    """A number is brought to any type that can hold it, and a boolean may come as DuckDB lays it out."""
+    parameters = (
+        Parameter("f", pa.float64()),
+        Parameter("m", pa.decimal128(30, 2)),
+        Parameter("t", pa.large_string()),
+        Parameter("on", pa.bool_()),
+        Parameter("at", pa.timestamp("us")),
+    )
+    values = bound("f", parameters, [3, 4, "x", pa.array([1], pa.int8()), DAY], {})
+
+    assert values == (3.0, decimal.Decimal("4.00"), "x", True, dt.datetime(2024, 1, 2))  # noqa: DTZ001
+
+
 def test_variadic_function_gets_the_rest_at_the_end() -> None:
     """More values than parameters follow the others, in the last positional one's type."""
     assert bound("f", (N, STEP), [1, "2", 3], {"step": 9}, variadic=True) == (1, 9, 2, 3)
@@ -100,7 +117,29 @@ def test_variadic_function_gets_the_rest_at_the_end() -> None:
         ((N,), ["x"], {}, "parameter 'n' of function 'f' is not a value of type int64"),
         ((N,), [1.5], {}, "parameter 'n' of function 'f' is not a value of type int64"),
         ((N,), [1 << 70], {}, "parameter 'n' of function 'f' is not a value of type int64"),
-        ((N,), [[1]], {}, "parameter 'n' of function 'f' is not a value of type int64"),
+        ((N,), [[1]], {}, "parameter 'n' of function 'f' is of type list<item: int64>, not int64"),
+        ((N,), [True], {}, "parameter 'n' of function 'f' is of type bool, not int64"),
+        ((N, LABEL), [1], {"label": 3}, "parameter 'label' of function 'f' is of type int64, not string"),
+        ((TABLE_NAME,), [3], {}, "parameter 'table' of function 'f' is of type int64, not string"),
+        (
+            (TABLE_NAME,),
+            [["t"]],
+            {},
+            "parameter 'table' of function 'f' is of type list<item: string>, not string",
+        ),
+        ((TABLE_NAME,), [DAY], {}, "parameter 'table' of function 'f' is of type date32[day], not string"),
+        (
+            (Parameter("on", pa.bool_()),),
+            [1],
+            {},
+            "parameter 'on' of function 'f' is of type int64, not bool",
+        ),
+        (
+            (Parameter("d", pa.date32()),),
+            [1],
+            {},
+            "parameter 'd' of function 'f' is of type int64, not date32[day]",
+        ),
         ((N,), [{1: [2, "x"]}], {}, "parameter 'n' of function 'f' is not a value of type int64"),
     ],
 )

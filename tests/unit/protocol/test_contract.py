@@ -226,13 +226,31 @@ def test_bad_column_is_refused_everywhere(field: Body, message: str) -> None:
     assert message in refusal(contract.add_column, column)
 
 
-@pytest.mark.parametrize("depth", [52, 200, 480, 900])
-def test_deep_columns_are_refused(depth: int) -> None:
-    """Types nest so deep that every client can read them, not deeper."""
+def nested(levels: int) -> bytes:
+    """Return AlterTableAddColumn of a type of so many levels."""
     opening, closing = b'{"name": "x", "type": "struct", "fields": [', b"]}"
-    field = opening * depth + b'{"name": "x", "type": "int8"}' + closing * depth
+    field = opening * (levels - 1) + b'{"name": "x", "type": "int8"}' + closing * (levels - 1)
+    return b'{"schema_name": "s", "table_name": "t", "column": ' + field + b"}"
 
-    assert refusal(contract.add_column, b'{"schema_name": "s", "table_name": "t", "column": ' + field + b"}")
+
+@pytest.mark.parametrize("levels", [65, 200, 480, 900, 100_000])
+def test_deep_columns_are_refused(levels: int) -> None:
+    """Types nest so deep that every client can read them, not deeper, however they are written."""
+    word = "list<" * (levels - 1) + "int8" + ">" * (levels - 1)
+
+    with pytest.raises(LimitExceededError, match="deep"):
+        contract.add_column(nested(levels))
+    if levels < 10_000:  # longer texts are refused for their length
+        with pytest.raises(LimitExceededError, match="types nest at most 64 levels deep"):
+            create({"name": "x", "type": word})
+
+
+def test_deepest_columns_are_taken() -> None:
+    """64 levels are fine in both forms."""
+    contract.add_column(nested(64))
+    made = create({"name": "x", "type": "list<" * 63 + "int8" + ">" * 63})
+
+    assert str(made.field("x").type).count("list<") == 63
 
 
 def test_depth_in_words_and_depth_in_fields_add_up() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.flight.streams import encoded
+from sparkport.flight.streams import Shaper, encoded
 from sparkport.protocol.flight_data import Decoder, decode
 from sparkport.protocol.shared_buffers import zeros
 
@@ -27,7 +27,7 @@ KINDS = [
 
 def sent(schema: pa.Schema, *batches: pa.RecordBatch) -> tuple[pa.Table, int]:
     """Return what a client reads of a stream, and how many bytes that took."""
-    frames = list(encoded(schema, batches))
+    frames = list(encoded(Shaper(schema), batches))
     found = [batch for batch, _ in Decoder(decode(frame) for frame in frames)]
     table = pa.Table.from_batches(found, schema)
     table.validate(full=True)

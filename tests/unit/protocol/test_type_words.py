@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import type_words
 
 PLAIN = {
@@ -192,7 +192,7 @@ def test_bad_type_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "list<" * 60 + "int64" + ">" * 60,
+        "list<" * 15_000 + "int64" + ">" * 15_000,
         "decimal128(" + "9" * 5000 + ", 2)",
         "fixed_size_list<int8>[" + "9" * 5000 + "]",
         "sparse_union<" + ", ".join(f"a{i}: int8" for i in range(200)) + ">",
@@ -207,7 +207,7 @@ def test_monstrous_text_is_refused_quickly(text: str) -> None:
     """No text, however deep or long, takes long or fails in another way."""
     started = time.perf_counter()
 
-    with pytest.raises(InvalidRequestError):
+    with pytest.raises((InvalidRequestError, LimitExceededError)):
         type_words.parse(text)
     assert time.perf_counter() - started < 2
 

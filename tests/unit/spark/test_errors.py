@@ -228,6 +228,10 @@ def test_our_own_errors_pass() -> None:
         ("Cannot write /srv/data/t, full", "Cannot write (path), full"),
         ("Failed in org.apache.spark.sql.catalyst.Foo$Bar at work", "Failed in (internal) at work"),
         ("org.apache.spark.SparkException: it broke\n\tat org.apache.spark.Foo.bar(Foo.scala:1)", "it broke"),
+        (
+            "An error occurred while calling o89.sql.\n: a.b.SparkException: No class: a.b.Cat.\n\tat a.b",
+            "No class",
+        ),
         ("The value 1/2 is no number", "The value 1/2 is no number"),
         ("cannot resolve a.b.c given d.e", "cannot resolve a.b.c given d.e"),
     ],

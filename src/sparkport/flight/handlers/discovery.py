@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 
@@ -13,6 +13,7 @@ from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, Ver
 from sparkport.flight.function_listing import function_infos
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
+from sparkport.flight.surveys import survey
 from sparkport.flight.tables import row_count, shown_schema
 from sparkport.protocol import descriptor, flights, listing
 from sparkport.protocol.descriptor import TableAddress
@@ -53,11 +54,14 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
         catalogs = [(only_catalog, site.catalog(request, only_catalog))]
     else:
         catalogs = site.catalogs.items()
-    for name, catalog in catalogs:
-        for schema in catalog.schemas(request.call):
-            if only_schema is not None and schema.name != only_schema:
-                continue
-            for table in schema.tables(request.call):
+
+    def look(catalog: Catalog) -> list[tuple[Schema, Sequence[Table]]]:
+        listed = [one for one in catalog.schemas(request.call) if only_schema in {None, one.name}]
+        return [(schema, schema.tables(request.call)) for schema in listed]
+
+    for name, found in survey(catalogs, look):
+        for schema, tables in found:
+            for table in tables:
                 request.call.check()
                 if _matches(pattern, name, schema.name, table.name):
                     yield from _flight(site, request, table, name, schema.name)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkport.catalog import buffered
 from sparkport.catalog.dml import Statement
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
@@ -69,7 +70,7 @@ def _statement(
             )
             try:
                 encoder = Encoder(reply)
-                shaper = Shaper(reply)
+                shaper = Shaper(reply, guard=Guard(request.call, "table", table.name))
                 yield encoder.schema()
                 for batch, _ in incoming:
                     answer = statement.write(batch)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
 from sparkport.catalog.lookup import current_arrow_schema
-from sparkport.catalog.tables import Schema
+from sparkport.catalog.tables import Catalog, KindTable, Schema, Table, TableKind
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
+from sparkport.flight.surveys import survey
 from sparkport.protocol import schemas
 from sparkport.protocol.contract import MetadataRequest
 
-_TABLE = "TABLE"
 _NAME = pa.string()
 
 
@@ -26,7 +26,8 @@ def catalogs(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
 
 def db_schemas(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the schemas that fit the filters."""
-    found = [(catalog, schema.name) for catalog, schema in _schemas(site, request, wanted)]
+    looked = survey(_catalogs(site, wanted), partial(_schemas, request, wanted))
+    found = [(catalog, schema.name) for catalog, listed in looked for schema in listed]
     return _table(found, pa.schema([("catalog_name", _NAME), ("db_schema_name", _NAME)]))
 
 
@@ -39,16 +40,13 @@ def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
         ("table_type", _NAME),
     ]
     found: list[tuple[object, ...]] = []
-    if wanted.table_types is None or _TABLE in wanted.table_types:
-        for catalog, schema in _schemas(site, request, wanted):
-            for table in schema.tables(request.call):
-                request.call.check()
-                if not _like(wanted.table_pattern, table.name):
-                    continue
-                row: tuple[object, ...] = (catalog, schema.name, table.name, _TABLE)
-                if wanted.include_schema:
-                    row = (*row, schemas.encode(current_arrow_schema(request.call, table)))
-                found.append(row)
+    for catalog, listed in survey(_catalogs(site, wanted), partial(_tables, request, wanted)):
+        for schema, table in listed:
+            request.call.check()
+            row: tuple[object, ...] = (catalog, schema.name, table.name, _kind(table))
+            if wanted.include_schema:
+                row = (*row, schemas.encode(current_arrow_schema(request.call, table)))
+            found.append(row)
     if wanted.include_schema:
         columns.append(("table_schema", pa.binary()))
     return _table(found, pa.schema(columns))
@@ -57,16 +55,32 @@ def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
 def table_types(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the kinds of tables."""
     del site, request, wanted
-    return pa.table({"table_type": pa.array([_TABLE], _NAME)})
+    return pa.table({"table_type": pa.array(list(TableKind), _NAME)})
 
 
-def _schemas(site: Site, request: Request, wanted: MetadataRequest) -> Iterator[tuple[str, Schema]]:
-    for name, catalog in site.catalogs.items():
-        if wanted.catalog is not None and wanted.catalog.lower() != name.lower():
-            continue
-        for schema in catalog.schemas(request.call):
-            if _like(wanted.schema_pattern, schema.name):
-                yield name, schema
+def _catalogs(site: Site, wanted: MetadataRequest) -> list[tuple[str, Catalog]]:
+    only = wanted.catalog
+    return [
+        (name, one) for name, one in site.catalogs.items() if only is None or only.lower() == name.lower()
+    ]
+
+
+def _schemas(request: Request, wanted: MetadataRequest, catalog: Catalog) -> list[Schema]:
+    return [schema for schema in catalog.schemas(request.call) if _like(wanted.schema_pattern, schema.name)]
+
+
+def _tables(request: Request, wanted: MetadataRequest, catalog: Catalog) -> list[tuple[Schema, Table]]:
+    return [
+        (schema, table)
+        for schema in _schemas(request, wanted, catalog)
+        for table in schema.tables(request.call)
+        if _like(wanted.table_pattern, table.name)
+        and (wanted.table_types is None or _kind(table) in wanted.table_types)
+    ]
+
+
+def _kind(table: Table) -> TableKind:
+    return table.table_kind if isinstance(table, KindTable) else TableKind.TABLE
 
 
 def _like(pattern: str | None, name: str) -> bool:

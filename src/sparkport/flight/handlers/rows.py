@@ -54,9 +54,12 @@ def _put(site: Site, request: Request, frames: Iterator[FlightData]) -> Written:
     if first is None or first.descriptor is None:
         raise InvalidRequestError("a DoPut starts with a flight descriptor")
     address = descriptor.parse(first.descriptor)
+    request.note.add_path(*address.path)
     if address.type != pb.FlightDescriptor.CMD:
         raise InvalidRequestError("the descriptor of a DoPut is a command (CMD) in JSON")
     command = contract.put_command(address.cmd)
+    request.note.add(operation=command.operation)
+    request.note.add_path(command.schema, command.table)
     table = site.table(request, TablePath("", command.schema, command.table))
     incoming = Decoder(itertools.chain([first], frames), site.stream_limits)
     return _write(request, table, command, incoming)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint
@@ -25,7 +26,7 @@ from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOper
 from sparkport.flight import functions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
-from sparkport.flight.streams import encoded, with_unread_nullable
+from sparkport.flight.streams import Shaper, encoded, scan_shaper
 from sparkport.flight.tables import pinned, row_count, shown_schema
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
@@ -151,8 +152,9 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     """Deliver the rows of a ticket."""
     ticket = site.sealer.open(sealed, request.call.principal)
     if ticket.path is None:
-        yield from encoded(_DATABASES_SCHEMA, [_databases(site)])
+        yield from encoded(Shaper(_DATABASES_SCHEMA), [_databases(site)])
         return
+    request.note.add_path(ticket.path.catalog, ticket.path.schema, ticket.path.table)
     if ticket.function:
         yield from functions.deliver(site, request, ticket)
         return
@@ -160,9 +162,10 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
     table = site.table(request, ticket.path)
     arrow_schema = current_arrow_schema(call, table, ticket.time_point)
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
+    shaper = scan_shaper(shown, ticket.columns, Guard(call, "table", table.name))
     reader = table.scan(call, _options(ticket))
     try:
-        yield from encoded(with_unread_nullable(shown, ticket.columns), call.checked(reader))
+        yield from encoded(shaper, call.checked(reader))
     finally:
         reader.close()
 
