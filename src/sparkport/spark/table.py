@@ -51,6 +51,7 @@ from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
+from sparkport.spark.metadata import arrow_metadata
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
 from sparkport.spark.statements import InsertStatement
@@ -147,7 +148,7 @@ class DeltaTable(DynamicTable):
         full = self._arrow_schema(found)
         names = full.names if options.columns is None else options.columns
         wanted = [columns[index] for index in dict.fromkeys(find_column(full, name) for name in names)]
-        projected = pa.schema([column.exact for column in wanted])
+        projected = pa.schema([column.exact for column in wanted], full.metadata)
         batches = itertools.chain.from_iterable(
             decode_batches(batch, projected) for batch in self._stored(call, found, columns, wanted, options)
         )
@@ -421,7 +422,7 @@ class DeltaTable(DynamicTable):
         kept = self._columns
         if kept is None or kept[0] is not found.metadata:
             columns = table_columns(found.metadata, shows_ids=self._adopts(found))
-            arrow_schema = pa.schema([column.exact for column in columns])
+            arrow_schema = pa.schema([column.exact for column in columns], arrow_metadata(found.metadata))
             self._columns = kept = (found.metadata, columns, arrow_schema)
         return kept
 
