@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 
@@ -329,6 +331,37 @@ def test_type_is_changed_by_an_expression(schema: DynamicSchema) -> None:
     table.alter(Call(), ChangeColumnType("b", pa.int32(), "coalesce(length(b), a * 10)"))
 
     assert rows(table) == [{"a": 1, "b": 1}, {"a": 2, "b": 20}]
+
+
+@pytest.mark.parametrize("using", ["NULL", "CASE WHEN a > 5 THEN NULL END"])
+@pytest.mark.parametrize(
+    "kind", [pa.uuid(), pa.list_(pa.uuid()), pa.time64("us"), pa.struct([("x", NUMBER)])]
+)
+def test_type_is_changed_to_nulls(schema: DynamicSchema, kind: pa.DataType, using: str) -> None:
+    """NULL in USING is one of the new type, whatever that is."""
+    table = pairs(schema)
+    table.alter(Call(), ChangeColumnType("b", kind, using))
+
+    assert columns_of(table).field("b").type == kind
+    assert rows(table) == [{"a": 1, "b": None}, {"a": 2, "b": None}]
+
+
+def test_type_change_names_a_default_that_does_not_fit(schema: DynamicSchema) -> None:
+    """A default that is none of the new type is to be dropped first."""
+    default = "38" + "0" * 30
+    table = create(schema, pa.schema([pa.field("c", pa.float64(), metadata={"default": default})]))
+    insert(table, [{"c": 1.0}])
+    change = ChangeColumnType("c", pa.time64("us"), "TIME '01:02:44'")
+    with pytest.raises(InvalidRequestError) as refused:
+        table.alter(Call(), change)
+    table.alter(Call(), SetDefault("c", ""))
+    table.alter(Call(), change)
+
+    assert str(refused.value) == (
+        f"the default of column 'c', {default}, is no value of its new type time64[us];"
+        " drop the default first"
+    )
+    assert rows(table) == [{"c": dt.time(1, 2, 44)}]
 
 
 def test_type_change_may_not_break_constraints(schema: DynamicSchema) -> None:

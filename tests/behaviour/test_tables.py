@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 import pytest
 
@@ -15,7 +17,20 @@ from sparkport.catalog import (
     rowid_field,
 )
 from sparkport.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
-from tests.behaviour.engine import FullCatalog, columns_of, create, insert, numbers, rows, values
+from tests.behaviour.engine import (
+    FullCatalog,
+    FullTable,
+    add,
+    at_version,
+    columns_of,
+    create,
+    insert,
+    numbers,
+    read,
+    rows,
+    values,
+    version,
+)
 
 NAMES = [
     "with space",
@@ -230,6 +245,43 @@ def test_column_metadata_is_kept(schema: DynamicSchema) -> None:
         b"default": b"7",
         b"own": b"thing",
     }
+
+
+METADATA = {
+    b"owner": b"ann",
+    b"comment": b"All of it",
+    "ünï '${x}\\".encode(): '"ö" 🦆\n'.encode(),
+    b"\x00\xff\xed\xa0\x80": b"\xf0\x9f\xa6\x86\x80\xfe",
+    b"": b"",
+}
+
+
+def test_table_metadata_is_kept(schema: DynamicSchema) -> None:
+    """What the Arrow schema of a CREATE TABLE says beside its columns comes back, byte by byte."""
+    columns = pa.schema([("n", pa.int64())], METADATA)
+    table = create(schema, columns, options=CreateTableOptions(comment="All of it"))
+    insert(table, [{"n": 1}])
+    first = version(table)
+    table.alter(Call(), add("m", pa.int64()))
+    table.alter(Call(), RenameTable("u"))
+    found = cast("FullTable", schema.table(Call(), "u"))
+
+    assert table.comment == "All of it"
+    assert columns_of(found).metadata == METADATA
+    assert columns_of(found, at=at_version(first)).metadata == METADATA
+    assert read(found).schema.equals(found.arrow_schema, check_metadata=True)
+    assert rows(found) == [{"n": 1, "m": None}]
+
+
+def test_table_metadata_goes_with_the_table(schema: DynamicSchema) -> None:
+    """A table that takes the place of another has its own metadata, or none."""
+    replacing = CreateTableOptions(OnConflict.REPLACE)
+    create(schema, ONE.with_metadata(METADATA))
+    other = columns_of(create(schema, ONE.with_metadata({"comment": "x"}), options=replacing)).metadata
+    none = columns_of(create(schema, ONE, options=replacing)).metadata
+
+    assert other == {b"comment": b"x"}
+    assert none is None
 
 
 def test_catalog_version_rises_with_alter_and_rename(catalog: FullCatalog, schema: DynamicSchema) -> None:

@@ -5,10 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, DynamicSchema, ScanOptions, TimePoint, TransactionState
+from sparkport.catalog import (
+    Call,
+    ChangeColumnType,
+    DynamicSchema,
+    RemoveColumn,
+    RenameColumn,
+    ScanOptions,
+    TableChange,
+    TimePoint,
+    TransactionState,
+)
+from sparkport.catalog.rowid import without_rowid
 from sparkport.errors import ConflictError, NotFoundError, TransactionNotActiveError
 from tests.behaviour.engine import (
     FullCatalog,
+    FullTable,
     add,
     create,
     delete,
@@ -181,6 +193,95 @@ def test_columns_altered_within_a_transaction_can_be_written(
     insert(table, [{"n": 3, "m": 4}], call)
 
     assert rows(table, call) == [{"n": 1, "m": None}, {"n": 2, "m": None}, {"n": 3, "m": 4}]
+
+
+ALTERATIONS: dict[str, tuple[TableChange, dict[str, object]]] = {
+    "add": (add("m", pa.int64()), {"n": 2, "k": 20, "m": None}),
+    "add with default": (add("m", pa.int64(), "7"), {"n": 2, "k": 20, "m": 7}),
+    "add rowid": (add("rowid", pa.int64()), {"n": 2, "k": 20, "rowid": None}),
+    "rename": (RenameColumn("k", "m"), {"n": 2, "m": 20}),
+    "drop": (RemoveColumn("k"), {"n": 2}),
+    "type": (ChangeColumnType("k", pa.string(), "'v' || k"), {"n": 2, "k": "v20"}),
+}
+
+
+def written(catalog: FullCatalog, schema: DynamicSchema) -> tuple[FullTable, Call]:
+    """Return a table of two columns and a call within a transaction that has added the third row."""
+    table = create(schema, {"n": pa.int64(), "k": pa.int64()})
+    insert(table, [{"n": 1, "k": 10}, {"n": 2, "k": 20}])
+    call = begin(catalog)
+    insert(table, [{"n": 3, "k": 30}], call)
+    return table, call
+
+
+@pytest.mark.parametrize("kind", ALTERATIONS)
+def test_an_alter_is_no_change_of_rows(catalog: FullCatalog, schema: DynamicSchema, kind: str) -> None:
+    """Rows can be changed within a transaction after an ALTER, and are returned with the new columns."""
+    change, second = ALTERATIONS[kind]
+    table, call = written(catalog, schema)
+    table.alter(Call(), change)
+    first, other, third = ids(table)
+    deleting = table.begin_delete(call, returning=True)
+    deleted = deleting.write(pa.record_batch({"rowid": [other]}))
+    counts = [deleting.commit()]
+    table.alter(Call(), add("last", pa.string()))
+    updating = table.begin_update(call, ("n",), returning=True)
+    updated = updating.write(pa.record_batch({"n": [100, 300], "rowid": [first, third]}))
+    counts.append(updating.commit())
+
+    assert counts == [1, 2]
+    assert deleted is not None
+    assert without_rowid(deleted.schema).names == list(second)
+    assert pa.Table.from_batches([deleted]).select(list(second)).to_pylist() == [second]
+    assert updated is not None
+    assert without_rowid(updated.schema).names == [*second, "last"]
+    assert values(table, call=call) == [100, 300]
+    assert values(table) == [100, 300]
+
+
+@pytest.mark.parametrize("kind", ["add", "rename", "type"])
+@pytest.mark.parametrize("column", ["n", "k"])
+def test_rows_changed_by_another_conflict_across_an_alter(
+    catalog: FullCatalog, schema: DynamicSchema, kind: str, column: str
+) -> None:
+    """An ALTER hides no change that another has made before it or after it."""
+    change, _ = ALTERATIONS[kind]
+    table, call = written(catalog, schema)
+    first, second, third = ids(table)
+    update(table, [first], {column: [100]})
+    table.alter(Call(), change)
+    update(table, [second], {"n": [200]})
+
+    for row in (first, second):
+        with pytest.raises(ConflictError, match="another transaction changed the same rows"):
+            update(table, [row], {"n": [5]}, call)
+        with pytest.raises(ConflictError, match="another transaction changed the same rows"):
+            delete(table, [row], call)
+    assert update(table, [third], {"n": [5]}, call) == 1
+
+
+def test_rows_added_by_another_before_an_alter_can_be_changed(
+    catalog: FullCatalog, schema: DynamicSchema
+) -> None:
+    """After an ALTER a transaction goes on from the altered table, with the rows that are in it."""
+    table, call = written(catalog, schema)
+    insert(table, [{"n": 4, "k": 40}])
+    table.alter(Call(), add("m", pa.int64()))
+
+    assert update(table, ids(table), {"m": [1, 2, 3, 4]}, call) == 4
+    assert values(table, "m") == [1, 2, 3, 4]
+
+
+def test_an_alter_during_an_update_is_a_conflict(schema: DynamicSchema) -> None:
+    """A statement that began before an ALTER does not go on with other columns."""
+    table = create(schema, {"n": pa.int64(), "k": pa.int64()})
+    insert(table, [{"n": 1, "k": 10}])
+    statement = table.begin_update(Call(), ("n",), returning=True)
+    table.alter(Call(), RemoveColumn("k"))
+
+    with pytest.raises(ConflictError, match="its columns were altered meanwhile"):
+        _ = statement.write(pa.record_batch({"n": [2], "rowid": ids(table)})), statement.commit()
+    assert values(table) == [1]
 
 
 def test_committed_transaction_is_over(catalog: FullCatalog, schema: DynamicSchema) -> None:

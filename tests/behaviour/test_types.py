@@ -7,7 +7,15 @@ import struct
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import AddColumn, Call, CreateTableOptions, DynamicSchema, RemoveColumn, ScanOptions
+from sparkport.catalog import (
+    AddColumn,
+    Call,
+    ChangeColumnType,
+    CreateTableOptions,
+    DynamicSchema,
+    RemoveColumn,
+    ScanOptions,
+)
 from tests.behaviour.engine import FullTable, create, ids, read
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 
@@ -154,3 +162,14 @@ def test_geometry_is_marked_in_the_field(schema: DynamicSchema) -> None:
     found = read(table)
     assert found["c"].to_pylist() == [point, None, b""]
     assert found.schema.field("c").equals(GEOMETRY, check_metadata=True)
+
+
+@every_type
+def test_column_becomes_nulls_of_any_type(schema: DynamicSchema, values: pa.Array) -> None:
+    """NULL can be the value of every type that a column is changed to."""
+    table = filled(schema, pa.array([1, 2, None, 4], pa.int32()))
+    table.alter(Call(), ChangeColumnType("c", values.type, "NULL"))
+    found = read(table)["c"]
+
+    assert found.type == values.type
+    assert found.to_pylist() == [None] * 4

@@ -233,14 +233,15 @@ def _change_type(call: Call, table: str, shape: TableShape, change: ChangeColumn
     old = shape.arrow_schema.field(index)
     kept = {key: text for key, text in (old.metadata or {}).items() if not key.startswith(_EXTENSION)}
     field = old.with_type(change.arrow_type).with_metadata(kept)
-    default = (old.metadata or {}).get(b"default", b"").decode()
-    _default_value(call, default, field)
+    _check_default(call, field)
     arrow_schema = shape.arrow_schema.set(index, field)
     using = change.expression or quote(old.name)
 
     def converted(values: pa.ChunkedArray) -> pa.Array:
         values = values.combine_chunks()
         column = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+        if column.null_count == len(column):
+            return pa.nulls(len(column), field.type)  # an untyped NULL comes as a number
         try:
             return conform_column(column, field)
         except SchemaMismatchError as error:
@@ -262,6 +263,18 @@ def _change_type(call: Call, table: str, shape: TableShape, change: ChangeColumn
         checks_nulls=True,
         to_check=checks.constraints_of(shape.constraints, [old.name]),
     )
+
+
+def _check_default(call: Call, field: pa.Field) -> None:
+    """Refuse a column of another type whose default is none of that."""
+    default = (field.metadata or {}).get(b"default", b"").decode()
+    try:
+        _default_value(call, default, field)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"the default of column '{field.name}', {default}, is no value of its new type {field.type};"
+            " drop the default first"
+        ) from error
 
 
 def _change_struct(

@@ -116,7 +116,7 @@ class MemoryTable(DynamicTable):
         state = self._version(call, options.time_point).state
         full = with_rowid(state.arrow_schema)
         names = full.names if options.columns is None else list(options.columns)
-        projected = pa.schema([full.field(find_column(full, name)) for name in names])
+        projected = pa.schema([full.field(find_column(full, name)) for name in names], full.metadata)
         batches = _batches(call, state, options)
         # The filter may let more pass than the client will, so that there is no telling where to stop.
         limit = options.limit if options.filter is None else None

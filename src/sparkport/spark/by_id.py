@@ -23,11 +23,13 @@ from sparkport.errors import (
 from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark import merges, row_changes
 from sparkport.spark.checks import RowChecks
+from sparkport.spark.columns import table_columns
 from sparkport.spark.commits import Change
+from sparkport.spark.conflicts import Ids, is_untouched
 from sparkport.spark.engine import Engine
 from sparkport.spark.provisional import are_provisional
 from sparkport.spark.row_changes import Located, NewRows
-from sparkport.spark.statements import Ids, SparkStatement, Target
+from sparkport.spark.statements import SparkStatement, Target
 from sparkport.spark.types import decode
 
 _NO_IDS: Ids = np.empty(0, np.int64)
@@ -76,26 +78,31 @@ class ByIdStatement(SparkStatement):
         return ids
 
     def _old_rows(self, ids: Ids) -> pa.RecordBatch:
-        """Return the rows as the statement sees them, in the order of the ids that are there."""
-        return self._ordered(self._target.rows_by_id(self._call, ids, newest=False), ids)
+        """Return the rows as the statement sees them, in the order of the ids that are there.
+
+        An ALTER carries no transaction id: after one the statement goes on from the altered table.
+        """
+        seen = self._target.seen_version(self._call)
+        if seen is not None:
+            columns = pa.schema(column.exact for column in table_columns(self._target.heading(seen).metadata))
+            seen = seen if columns.equals(self._shown) else None
+        return self._ordered(self._target.rows_by_id(self._call, ids, seen), ids)
 
     def _ordered(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
+        if found.schema.names != self._shown.names:
+            raise ConflictError(self._name, "its columns were altered meanwhile")
         known = found.column(self._rowid).to_numpy()
         order = np.argsort(known)
         at = np.searchsorted(known, ids, sorter=order)
         at = np.minimum(at, max(0, len(known) - 1))
         picked = order[at] if len(known) else _NO_IDS
         hits = picked[known[picked] == ids] if len(known) else _NO_IDS
-        return take_rows(found.select(self._shown.names), hits)
+        return take_rows(found, hits)
 
     def _check_untouched(self, ids: Ids) -> None:
         """First committer wins: refuse rows that others have changed since the call's transaction began."""
-        if self._target.is_as_seen(self._call):
-            return
-        before = self._ordered(self._target.rows_by_id(self._call, ids, newest=False), ids)
-        now = self._ordered(self._target.rows_by_id(self._call, ids, newest=True), ids)
-        # NaN is not equal to itself, but to its bytes.
-        if not before.equals(now) and before.serialize() != now.serialize():
+        seen = self._target.seen_version(self._call)
+        if seen is not None and not is_untouched(self._call, self._target, ids, seen):
             raise ConflictError(self._name, "another transaction changed the same rows")
 
 
@@ -181,7 +188,7 @@ class UpdateStatement(ByIdStatement):
         """Check the rows as they will be: those of the newest version with the new values."""
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
-            rows = self._ordered(self._target.rows_by_id(self._call, ids, newest=True), ids)
+            rows = self._ordered(self._target.rows_by_id(self._call, ids, None), ids)
             for column in self._set:
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)

@@ -25,6 +25,7 @@ from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.folders import MORE
 from sparkport.spark.indexing import with_indexed_ids
+from sparkport.spark.metadata import packed_metadata
 from sparkport.spark.names import literal, quoted
 from sparkport.spark.types import spark_field
 
@@ -43,23 +44,24 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be made: an empty one."""
+    """A table to be made: an empty one; `notes` are the properties that are its own."""
 
     root: str
     spark_schema: Mapping[str, Any]
     comment: str
-    constraints: TableConstraints
+    notes: Mapping[str, str]
 
     @property
     def properties(self) -> dict[str, str]:
         """The properties of the table."""
-        return with_indexed_ids(_PROPERTIES | packed(self.constraints), self.spark_schema)
+        return with_indexed_ids({**_PROPERTIES, **self.notes}, self.spark_schema)
 
 
 def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
     """Return a table with these columns, and one for the row ids. Raises what `spark_field` does."""
     fields = [*map(spark_field, arrow_schema), rowid_spark_field(arrow_schema)]
-    return NewTable(root, {"type": "struct", "fields": fields}, comment, constraints)
+    notes = packed(constraints) | packed_metadata(arrow_schema.metadata, comment)
+    return NewTable(root, {"type": "struct", "fields": fields}, comment, notes)
 
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
@@ -90,13 +92,13 @@ def replace_delta(table: NewTable, session: SparkSession) -> None:
 
 
 def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
-    """Make or replace a table through Spark Connect, where its comment and constraints come second."""
+    """Make or replace a table through Spark Connect, where its comment and notes come second."""
     writer = session.createDataFrame([], StructType.fromJson(dict(table.spark_schema))).write.format("delta")
     mode = "overwrite" if replaces else "error"
     writer.mode(mode).option("overwriteSchema", replaces).options(
         **with_indexed_ids(_PROPERTIES, table.spark_schema)
     ).save(table.root)
-    notes = packed(table.constraints) | ({"comment": table.comment} if table.comment else {})
+    notes = {**table.notes, **({"comment": table.comment} if table.comment else {})}
     if notes:
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in notes.items())
         session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()

@@ -42,6 +42,19 @@ def joined(before: str, folder: str) -> str:
     return _LAST + before + folder.removeprefix(_LAST) if before else folder
 
 
+def whole_folders(path: str) -> list[str]:
+    """Return the folders of a path, with all parts of one for a long name joined."""
+    found: list[str] = []
+    before = ""
+    for part in filter(None, path.split("/")):
+        if part.startswith(MORE):
+            before += part.removeprefix(MORE)
+        else:
+            found.append(joined(before, part))
+            before = ""
+    return found
+
+
 def name_of(folder: str) -> str:
     """Return the name for a folder, with all of its parts joined."""
     if folder.startswith(_LAST):

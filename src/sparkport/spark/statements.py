@@ -7,7 +7,6 @@ from abc import abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
@@ -24,6 +23,7 @@ from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.checks import Readable, RowChecks
 from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.commits import TableCommits
+from sparkport.spark.conflicts import Ids, Versioned
 from sparkport.spark.constraints import own_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
@@ -37,10 +37,8 @@ from sparkport.spark.row_changes import Located
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import encode
 
-Ids = npt.NDArray[np.int64]
 
-
-class Target(Readable, Protocol):
+class Target(Readable, Versioned, Protocol):
     """What a statement needs of its table."""
 
     @property
@@ -55,10 +53,6 @@ class Target(Readable, Protocol):
 
     def newest_metadata(self) -> Metadata:
         """Return the columns and properties as they are now."""
-        raise NotImplementedError
-
-    def rows_by_id(self, call: Call, ids: Ids, *, newest: bool) -> pa.Table:
-        """Return the rows with these ids, in no order, as the call sees them or as they are now."""
         raise NotImplementedError
 
     def present_ids(self, call: Call, ids: Ids) -> Ids:
@@ -76,8 +70,8 @@ class Target(Readable, Protocol):
         """Return how many rows the statement with the call's key has changed, None if it is not done."""
         raise NotImplementedError
 
-    def is_as_seen(self, call: Call) -> bool:
-        """Tell whether nobody has committed since the state that the call sees."""
+    def seen_version(self, call: Call) -> int | None:
+        """Return the version that the call sees, None if it always sees the newest."""
         raise NotImplementedError
 
     def wrote(self, call: Call) -> None:

@@ -38,6 +38,7 @@ from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids
 from sparkport.spark.by_id import DeleteStatement, UpdateStatement
 from sparkport.spark.checkpointing import Checkpointing
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
+from sparkport.spark.conflicts import Ids
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.durability import Durability
@@ -50,9 +51,10 @@ from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
+from sparkport.spark.metadata import arrow_metadata
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
-from sparkport.spark.statements import Ids, InsertStatement
+from sparkport.spark.statements import InsertStatement
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import all_or_none, endpoint_count, files_of
 from sparkport.spark.warehouse import TableEntry
@@ -146,7 +148,7 @@ class DeltaTable(DynamicTable):
         full = self._arrow_schema(found)
         names = full.names if options.columns is None else options.columns
         wanted = [columns[index] for index in dict.fromkeys(find_column(full, name) for name in names)]
-        projected = pa.schema([column.exact for column in wanted])
+        projected = pa.schema([column.exact for column in wanted], full.metadata)
         batches = itertools.chain.from_iterable(
             decode_batches(batch, projected) for batch in self._stored(call, found, columns, wanted, options)
         )
@@ -245,13 +247,21 @@ class DeltaTable(DynamicTable):
         """Return the columns and properties as they are now."""
         return self._log.heading().metadata
 
-    def rows_by_id(self, call: Call, ids: Ids, *, newest: bool) -> pa.Table:
-        """Return the rows with these ids, as the call sees them or as they are now."""
-        name = rowid_name(self.arrow_schema)
+    def newest_version(self) -> int:
+        """Return the number of the newest version."""
+        return self._log.newest_version()
+
+    def heading(self, version: int) -> Heading:
+        """Return what a version is, without its files."""
+        return self._log.heading(version)
+
+    def rows_by_id(self, call: Call, ids: Ids, version: int | None) -> pa.Table:
+        """Return the rows with these ids, in no order, as of a version or as they are now."""
+        point = None if version is None else TimePoint(TimeUnit.VERSION, str(version))
+        call = call.outside_transaction()
+        name = rowid_name(self._arrow_schema(self._state(call, point)))
         assert name is not None
-        call = call.outside_transaction() if newest else call
-        options = ScanOptions(filter=_among(name, ids))
-        rows = self.scan(call, options).read_all()
+        rows = self.scan(call, ScanOptions(filter=_among(name, ids), time_point=point)).read_all()
         hits = np.flatnonzero(np.isin(rows.column(name).to_numpy(), ids))
         return rows if len(hits) == len(rows) else pa.Table.from_batches([take_rows(rows, hits)])
 
@@ -288,10 +298,9 @@ class DeltaTable(DynamicTable):
         key = call.idempotency_key
         return None if key is None else outcome(self._log.snapshot(), key)
 
-    def is_as_seen(self, call: Call) -> bool:
-        """Tell whether nobody has committed since the state that the call sees."""
-        seen = self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
-        return seen is None or seen == self._log.newest_version()
+    def seen_version(self, call: Call) -> int | None:
+        """Return the version that the call sees, None if it always sees the newest."""
+        return self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
 
     def wrote(self, call: Call) -> None:
         """Let what the call has committed last and be seen by its transaction; keep the log short."""
@@ -413,7 +422,7 @@ class DeltaTable(DynamicTable):
         kept = self._columns
         if kept is None or kept[0] is not found.metadata:
             columns = table_columns(found.metadata, shows_ids=self._adopts(found))
-            arrow_schema = pa.schema([column.exact for column in columns])
+            arrow_schema = pa.schema([column.exact for column in columns], arrow_metadata(found.metadata))
             self._columns = kept = (found.metadata, columns, arrow_schema)
         return kept
 

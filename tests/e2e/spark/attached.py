@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.airport.client import DuckDB, Rows, Step
+from tests.e2e.airport.client import DuckDB, Outcome, Rows, Step
 
 from .lake import TOKEN, LakeServer
 
@@ -19,13 +19,17 @@ class Attached:
 
     def ask(self, *steps: str | Step) -> list[Rows]:
         """Run statements that must all succeed; return the rows of each."""
-        outcomes = self._duckdb.run(self._setup, *steps)
+        outcomes = self.attempt(*steps)
         errors = [outcome.error for outcome in outcomes]
         assert errors == [None] * len(steps), errors
         return [outcome.rows for outcome in outcomes]
 
+    def attempt(self, *steps: str | Step) -> list[Outcome]:
+        """Run statements; return what each gave."""
+        return self._duckdb.run(self._setup, *steps)
+
     def refused(self, statement: str) -> str:
         """Run a statement that must fail; return what DuckDB says."""
-        (outcome,) = self._duckdb.run(self._setup, statement)
+        (outcome,) = self.attempt(statement)
         assert outcome.error is not None
         return outcome.error

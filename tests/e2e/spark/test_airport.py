@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.e2e.airport.client import DuckDB, Extension
+from tests.e2e.airport.client import DuckDB, Extension, Step
 
 from .attached import Attached
 from .lake import SMALL, LakeServer, local_table
@@ -207,6 +207,55 @@ def test_tables_of_others_are_changed(duckdb: Attached, server: LakeServer) -> N
     assert seen == [[1002]]
     assert deleted == [[2]]
     assert after == [[1000, 2, 2002, True]]
+
+
+def test_rows_are_changed_after_an_alter_within_a_transaction(duckdb: Attached) -> None:
+    """ALTER carries no transaction id, yet the statements after it work on the altered table."""
+    steps = duckdb.ask(
+        "CREATE TABLE db.shop.altered (a INTEGER, c INTEGER)",
+        "INSERT INTO db.shop.altered VALUES (1, 10), (2, 20)",
+        "BEGIN",
+        "INSERT INTO db.shop.altered VALUES (3, 30)",
+        "ALTER TABLE db.shop.altered ADD COLUMN b INTEGER",
+        "SELECT * FROM db.shop.altered ORDER BY a",
+        "UPDATE db.shop.altered SET b = a WHERE a > 1 RETURNING *",
+        "ALTER TABLE db.shop.altered RENAME COLUMN c TO d",
+        "UPDATE db.shop.altered SET b = d + 1 WHERE a = 3",
+        "ALTER TABLE db.shop.altered ALTER COLUMN d TYPE VARCHAR USING 'd' || d",
+        "DELETE FROM db.shop.altered WHERE d = 'd10' RETURNING *",
+        "ALTER TABLE db.shop.altered DROP COLUMN b",
+        "UPDATE db.shop.altered SET d = upper(d) RETURNING a, d",
+        "COMMIT",
+        "SELECT * FROM db.shop.altered ORDER BY a",
+    )
+
+    assert steps[5] == [[1, 10, None], [2, 20, None], [3, 30, None]]
+    assert sorted(steps[6]) == [[2, 20, 2], [3, 30, 3]]
+    assert steps[8] == [[1]]
+    assert steps[10] == [[1, "d10", None]]
+    assert sorted(steps[12]) == [[2, "D20"], [3, "D30"]]
+    assert steps[14] == [[2, "D20"], [3, "D30"]]
+
+
+def test_a_row_that_another_changed_is_a_conflict_also_after_an_alter(duckdb: Attached) -> None:
+    """An ALTER within a transaction does not make it forget what it has seen."""
+    outcomes = duckdb.attempt(
+        "CREATE TABLE db.shop.disputed AS SELECT range AS a FROM range(3)",
+        "BEGIN",
+        "SELECT count(*) FROM db.shop.disputed",
+        Step("UPDATE db.shop.disputed SET a = 10 WHERE a = 1", "other"),
+        "ALTER TABLE db.shop.disputed ADD COLUMN b INTEGER",
+        "UPDATE db.shop.disputed SET b = 0 WHERE a = 0",
+        "ROLLBACK",
+        "BEGIN",
+        "SELECT count(*) FROM db.shop.disputed",
+        Step("UPDATE db.shop.disputed SET a = 20 WHERE a = 2", "third"),
+        "ALTER TABLE db.shop.disputed ADD COLUMN c INTEGER",
+        "UPDATE db.shop.disputed SET c = 2 WHERE a = 20",
+    )
+
+    assert [outcome.error is None for outcome in outcomes] == [*[True] * 11, False]
+    assert "another transaction changed the same rows" in (outcomes[-1].error or "")
 
 
 def test_what_others_write_appears(duckdb: Attached, server: LakeServer) -> None:

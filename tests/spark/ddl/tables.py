@@ -55,5 +55,9 @@ def newest(table: DeltaTable) -> int:
 
 def actions(table: DeltaTable, version: int) -> list[str]:
     """Return the kinds of actions of a commit."""
-    text = Path(table.root, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8")
-    return [next(iter(json.loads(line))) for line in text.splitlines()]
+    return [next(iter(json.loads(line))) for line in log_text(table, version).splitlines()]
+
+
+def log_text(table: DeltaTable, version: int) -> str:
+    """Return a commit as it is written."""
+    return Path(table.root, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8")

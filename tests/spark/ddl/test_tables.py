@@ -18,9 +18,11 @@ from sparkport.catalog import (
     ScanOptions,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError
-from sparkport.spark.catalog import SparkSchema
+from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.engine import Engine
+from sparkport.spark.session import SparkHost
 from sparkport.spark.table import DeltaTable
-from tests.spark.ddl.tables import ids, inserted, made, newest, rows
+from tests.spark.ddl.tables import ids, inserted, log_text, made, newest, rows
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 OTHER = pa.table({"b": ["x"]})
@@ -47,6 +49,22 @@ def test_replacement_goes_on_with_the_history(schema: SparkSchema) -> None:
     pinned = table.scan(Call(), ScanOptions(time_point=pin)).read_all()
     assert pinned["a"].to_pylist() == [1, 2]
     assert [found.name for found in schema.tables(Call())] == ["T"]
+
+
+def test_metadata_outlives_the_server(schema: SparkSchema, spark_host: SparkHost) -> None:
+    """What CREATE TABLE says beside the columns is in the log; a table without it has no such property."""
+    metadata = {b"owner": b"ann", b"comment": b"hi"}
+    table = made(schema, ROWS.replace_schema_metadata(metadata), CreateTableOptions(comment="hi"))
+    plain = made(schema, ROWS, CreateTableOptions(comment="hi"), "plain")
+    engine = Engine(spark_host)
+    restarted = SparkSchema(schema.name, SparkCatalog(engine)).table(Call(), "t")
+
+    assert restarted is not None
+    assert restarted.arrow_schema.metadata == metadata
+    assert '"sparkport.metadata":"{\\"owner\\": \\"ann\\", \\"comment\\": null}"' in log_text(table, 0)
+    assert plain.arrow_schema.metadata is None
+    assert "sparkport.metadata" not in log_text(plain, 0)
+    engine.jobs.close()
 
 
 def test_names_are_free_at_once(schema: SparkSchema) -> None:

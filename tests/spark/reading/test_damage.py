@@ -103,7 +103,7 @@ def test_a_damaged_deletion_vector_is_told(lake: Lake) -> None:
     for checksum in lake.root("vector").glob(".deletion_vector_*.crc"):
         checksum.unlink()
 
-    assert "a deletion vector of Delta table" in refusal(lake, "vector")
+    assert "a deletion vector of table" in refusal(lake, "vector")
     assert refusal(lake, "vector", by_sql=True)
     path.unlink()
     assert "is missing" in refusal(lake, "vector")

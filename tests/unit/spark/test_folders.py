@@ -16,6 +16,7 @@ from sparkport.spark.creation import (
     remove_folder,
     schema_details,
 )
+from sparkport.spark.delta.errors import table_label
 from sparkport.spark.folders import folder_of, name_of
 from sparkport.spark.warehouse import Warehouse
 from tests.hostile_names import random_names
@@ -41,6 +42,21 @@ def test_every_name_has_a_folder_of_its_own_that_leads_back(name: str) -> None:
     assert all(0 < len(part) <= 202 and part.isascii() for part in parts)
     assert not any(part.startswith((".", "_")) or "/" in part or "\0" in part for part in parts)
     assert name_of(joined) == name
+
+
+@settings(max_examples=300)
+@given(ODD, ODD)
+def test_errors_name_a_table_and_no_folder(schema: str, table: str) -> None:
+    """A message has the names that clients know, whatever the folders are called."""
+    root = Warehouse("/srv/lake").table_folder("x" + schema, table)
+
+    assert table_label(root) == f"x{schema}.{table}"
+
+
+def test_errors_leave_out_what_may_be_the_folder_of_the_warehouse() -> None:
+    """Only the name of a schema's folder tells that it is one."""
+    assert table_label("s3a://bucket/lake/the%20orders") == "the orders"
+    assert table_label("") == ""
 
 
 @settings(max_examples=40, deadline=None)

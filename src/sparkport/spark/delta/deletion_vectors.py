@@ -34,7 +34,7 @@ class CorruptDeletionVectorError(PreconditionError):
     """A deletion vector cannot be read: no row of its file may be delivered."""
 
     def __init__(self, root: str, detail: str) -> None:
-        super().__init__(f"a deletion vector of Delta table '{table_label(root)}' is damaged: {detail}")
+        super().__init__(f"a deletion vector of table '{table_label(root)}' is damaged: {detail}")
 
 
 def keep_mask(vector: DeletionVector, root: str, row_count: int) -> bytes:

@@ -15,6 +15,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparkport.errors import NotFoundError, PreconditionError, SparkportError
+from sparkport.spark.folders import name_of, whole_folders
+
+_SCHEMA_SUFFIX = ".db"
 
 
 class CorruptLogError(PreconditionError):
@@ -25,7 +28,7 @@ class CorruptLogError(PreconditionError):
 
     def __init__(self, root: str, version: int, detail: str) -> None:
         table = table_label(root)
-        super().__init__(f"the log of Delta table '{table}' is damaged at version {version}: {detail}")
+        super().__init__(f"the log of table '{table}' is damaged at version {version}: {detail}")
         self.table = table
         self.version = version
 
@@ -36,7 +39,7 @@ class PartitionValueError(PreconditionError):
     def __init__(self, root: str, column: str, text: str | None, kind: pa.DataType) -> None:
         table = table_label(root)
         super().__init__(
-            f"the log of Delta table '{table}' has the value {text!r} in partition column '{column}',"
+            f"the log of table '{table}' has the value {text!r} in partition column '{column}',"
             f" which cannot be read as {kind}"
         )
 
@@ -47,14 +50,20 @@ class VersionNotFoundError(NotFoundError):
     def __init__(self, root: str, version: int, first: int, last: int) -> None:
         there = f"versions {first} to {last} are there" if first < last else f"only version {last} is there"
         table = table_label(root)
-        SparkportError.__init__(self, f"version {version} of Delta table '{table}' not found: {there}")
+        SparkportError.__init__(self, f"version {version} of table '{table}' not found: {there}")
         self.kind = "version"
         self.name = str(version)
 
 
 def table_label(root: str) -> str:
-    """Return the last two parts of a table's folder: enough to know it, and no path of the server."""
-    return "/".join([part for part in root.split("/") if part][-2:])
+    """Return the name of the table in a folder, with that of its schema if the folder around it tells.
+
+    No path of the server is in it.
+    """
+    *around, folder = ["", *whole_folders(root)]
+    is_schema = bool(around) and around[-1].endswith(_SCHEMA_SUFFIX)
+    schema = f"{name_of(around[-1].removesuffix(_SCHEMA_SUFFIX))}." if is_schema else ""
+    return f"{schema}{name_of(folder)}"
 
 
 @contextmanager

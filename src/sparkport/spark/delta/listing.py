@@ -62,7 +62,7 @@ def newest_version(root: str, names: Iterable[str]) -> int:
     # Sorting is faster than looking at each: the newest comes first but for a few names with `_`.
     newest = next((name for name in sorted(names, reverse=True) if _is_version(name)), None)
     if newest is None:
-        raise NotFoundError("Delta table", table_label(root))
+        raise NotFoundError("table", table_label(root))
     return int(newest[:_DIGITS])
 
 
@@ -85,7 +85,7 @@ def read_listing(root: str, names: Iterable[str]) -> Listing:
             checkpoints[version] = tuple(sorted(files))
     newest = max([*commits, *checkpoints], default=None)
     if newest is None:
-        raise NotFoundError("Delta table", table_label(root))
+        raise NotFoundError("table", table_label(root))
     return Listing(root, frozenset(commits), checkpoints, newest)
 
 

@@ -95,13 +95,13 @@ class DeltaLog:
         try:
             return self._storage.names(self._folder)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFoundError("Delta table", table_label(self.root)) from error
+            raise NotFoundError("table", table_label(self.root)) from error
 
     def _modification_times(self) -> dict[str, int]:
         try:
             return self._storage.modification_times(self._folder)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFoundError("Delta table", table_label(self.root)) from error
+            raise NotFoundError("table", table_label(self.root)) from error
 
     def _stamp(self, version: int) -> Stamp | None:
         try:
