@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
-from structlog.testing import capture_logs
 
 from sparkport.catalog import (
     Call,
@@ -32,6 +31,7 @@ from sparkport.spark.columns import ROWID_KEY
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.engine import Engine
 from sparkport.spark.session_catalog import SessionCatalog
+from tests.logs import captured_logs
 
 _SCHEMA = "catalog_formats"
 _PEOPLE = [
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_left_out_and_explained(
     call = Call()
     schema = SessionCatalog("spark_catalog", engine).schema(call, _SCHEMA)
     assert schema is not None
-    with capture_logs() as logs:
+    with captured_logs() as logs:
         names = [table.name for table in schema.tables(call)]
         schema.tables(call)
     with pytest.raises(PreconditionError) as failure:

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any, Never
 
 import pytest
-from structlog.testing import capture_logs
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
 from sparkport.spark import session
 from sparkport.spark.session import SparkHost, _close, _Link
 from sparkport.spark.settings import SparkSettings
+from tests.logs import captured_logs
 
 
 class FailingHost(SparkHost):
@@ -156,7 +156,7 @@ def test_a_dying_spark_need_not_say_goodbye(
 ) -> None:
     """That a session did not end well is worth a word only while its process lives."""
     monkeypatch.setattr(session, "forget_session", lambda: None)  # the session of other tests
-    with capture_logs() as logs:
+    with captured_logs() as logs:
         _close(dying)
 
     assert [entry["event"] for entry in logs] == said
