@@ -16,7 +16,6 @@ from sparkport.app.sample import load_sample
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import SparkportError
-from sparkport.spark.arrow_lane import sweep_spools
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import Switches
@@ -25,6 +24,7 @@ from sparkport.spark.leftovers import sweep_all
 from sparkport.spark.session import SparkHost
 from sparkport.spark.session_catalog import SessionCatalog, catalog_names
 from sparkport.spark.settings import SparkSettings
+from sparkport.spark.spools import sweep_spools
 from sparkport.spark.staging import sweep_stages
 from sparkport.spark.training import train_in_background
 

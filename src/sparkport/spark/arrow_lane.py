@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,16 +23,15 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.jobs import Jobs, Work
-from sparkport.spark.leftovers import discard, owned, sweep
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
 from sparkport.spark.provisional import first_numbers, lacks_all_ids
+from sparkport.spark.spools import spool_folder, unspooled
 from sparkport.spark.tasks import POSITION, ColumnRead, ReadPlan
 from sparkport.spark.units import FILE_NUMBER, Sizes, Unit, files_of, piece, units
 
 _BATCH_ROWS = 65_536
 _ID_BATCH_ROWS = 1 << 20
 _REMOTE_AHEAD = 8
-_SPOOL = "sparkport-spool-"
 PLACE_FIELDS = (pa.field(FILE_NUMBER, pa.int32()), pa.field(POSITION, pa.int64()))
 """The columns that tell where a row is."""
 
@@ -137,18 +135,13 @@ class ArrowLane:
     def _spooled(
         self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
     ) -> Iterator[pa.RecordBatch]:
-        folder = Path(tempfile.mkdtemp(prefix=owned(_SPOOL)))
-        try:
+        with spool_folder() as folder:
             jobs: list[Work[Path]] = [
                 functools.partial(_spool, plan, pieces, folder / str(number))
                 for number, pieces in enumerate(work)
             ]
             for path in self._jobs.in_order(call, table, jobs, ahead=self._ahead):
-                with pa.memory_map(str(path)) as source:
-                    path.unlink()
-                    yield from pa.ipc.open_stream(source)
-        finally:
-            discard(folder)
+                yield from unspooled(path)
 
     def _collected(
         self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[tasks.Piece]]]
@@ -204,11 +197,6 @@ def missing_ids(snapshot: DeltaSnapshot, columns: Iterable[TableColumn]) -> dict
     """Return the first numbers of the files that may have rows without ids, if the row id is read."""
     column = next((column for column in columns if is_rowid(column.exact)), None)
     return {} if column is None else first_numbers(snapshot, column)
-
-
-def sweep_spools() -> None:
-    """Remove what servers have left behind that are gone."""
-    sweep(tempfile.gettempdir(), _SPOOL)
 
 
 def _names(predicate: Expression | None) -> set[str]:

@@ -13,7 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import _load_from_socket
 
 from sparkport.catalog.call import Call
+from sparkport.spark import tasks
 from sparkport.spark.jobs import Jobs, Work
+from sparkport.spark.spools import spool_folder, unspooled
 
 _AHEAD = 4
 
@@ -29,17 +31,32 @@ def scan(
     Arrow piles the whole result up in the driver and blocks other jobs while a client stalls.
     """
     names = [field.name for field in stored]
-    for batch in _raw(jobs, call, table, query):
-        if names:
-            yield pa.RecordBatch.from_arrays(batch.columns, names)
-        else:
-            yield batch.select([])
-
-
-def _raw(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
     if jobs.host.is_connect:
-        yield from jobs.iterate(call, table, lambda session: _over_connect(query(session)))
-        return
+        rows = jobs.iterate(call, table, lambda session: _over_connect(query(session)))
+    elif jobs.host.is_embedded and names:
+        rows = _spooled(jobs, call, table, query)
+    else:
+        rows = _collected(jobs, call, table, query)
+    for batch in rows:
+        yield pa.RecordBatch.from_arrays(batch.columns, names) if names else batch.select([])
+
+
+def _spooled(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
+    """Yield rows that tasks leave in files, while they write more: a partition may be of any size."""
+    with spool_folder() as folder:
+        rdd, count, _ = jobs.run(call, table, functools.partial(_prepared, _spooling(query, str(folder))))
+        works: list[Work[bool]] = [functools.partial(_ran, rdd, number) for number in range(count)]
+        partition = number = 0
+        for is_done in jobs.in_order(call, table, works, ahead=_AHEAD, meanwhile=False):
+            while (path := folder / f"{partition}-{number}").exists():
+                yield from unspooled(path)
+                number += 1
+            if is_done:
+                partition, number = partition + 1, 0
+
+
+def _collected(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are the results of jobs: from executors elsewhere, and rows without columns."""
     rdd, count, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
     works: list[Work[list[bytes]]] = [functools.partial(_partition, rdd, number) for number in range(count)]
     for messages in jobs.in_order(call, table, works, ahead=_AHEAD):
@@ -47,11 +64,22 @@ def _raw(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.Record
             yield pa.ipc.read_record_batch(pa.py_buffer(message), arrow_schema)
 
 
+def _spooling(query: Query, folder: str) -> Query:
+    """Return a query whose tasks write their rows to a folder."""
+    task = functools.partial(tasks.spooled_rows, folder)
+    return lambda session: query(session).mapInArrow(task, "nothing INT")
+
+
 def _prepared(query: Query, session: SparkSession) -> tuple[Any, int, pa.Schema]:
     frame = query(session)
     # Internal to Spark; the tests of this lane fail should it go away.
     rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
     return rdd, rdd.getNumPartitions(), to_arrow_schema(frame.schema)
+
+
+def _ran(rdd: Any, number: int, session: SparkSession) -> bool:  # noqa: ANN401  (a Java object)
+    _partition(rdd, number, session)
+    return True
 
 
 def _partition(rdd: Any, number: int, session: SparkSession) -> list[bytes]:  # noqa: ANN401  (a Java object)

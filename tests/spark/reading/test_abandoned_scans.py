@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -145,6 +146,34 @@ def test_a_deadline_stops_a_query(lake: Lake) -> None:
     with pytest.raises(DeadlineExceededError):
         list(rows)
     eventually(lambda: active(lake.spark) == 0, 5)
+
+
+def test_rows_of_a_large_partition_come_while_it_is_computed(lake: Lake) -> None:
+    """A partition need not fit anywhere; who has seen enough goes away, and nothing is left."""
+
+    def query(session: SparkSession) -> DataFrame:
+        return session.range(0, 1 << 40, 1, 1)
+
+    rows = sql_lane.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
+    first = next(rows)
+    under_way = len(spools())
+    del rows
+
+    assert first.column("n")[0].as_py() == 0
+    assert under_way == 1
+    eventually(lambda: active(lake.spark) == 0, 5)
+    eventually(lambda: spools() == [], 10)
+
+
+def test_large_partitions_come_whole_and_in_order(lake: Lake) -> None:
+    """The files of a partition follow each other, and so do the partitions."""
+
+    def query(session: SparkSession) -> DataFrame:
+        return session.range(0, 6_000_000, 1, 2)
+
+    rows = sql_lane.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
+
+    assert pa.Table.from_batches(rows).column("n").combine_chunks().equals(pa.arange(0, 6_000_000))
 
 
 def test_work_that_fills_all_threads_can_be_cancelled(lake: Lake, spark_host: SparkHost) -> None:
