@@ -116,7 +116,19 @@ def _nested() -> dict[str, pa.Array]:
             deep, [{"l": [{"u": one}, None], "s": "x"}, {"l": None, "s": None}, None, {"l": [], "s": ""}]
         ).cast(deep_uuid),
         "list of views": _of(pa.list_(pa.string_view()), [[_LONG, None], [], None, ["x"]]),
+        "empty lists of lists": empty_lists(),
     }
+
+
+def empty_lists() -> pa.Array:
+    """Return lists of lists of lists, all empty. The inner ones have no offsets: Arrow allows that."""
+    nowhere = pa.py_buffer(b"\x7f" * 64).slice(0, 0)
+    inner = pa.array([], pa.int32())
+    for _ in range(2):
+        inner = pa.ListArray.from_buffers(pa.list_(inner.type), 0, [None, nowhere], children=[inner])
+    _, present = pa.array([True, True, False, True]).buffers()
+    _, starts = pa.array([0] * 5, pa.int32()).buffers()
+    return pa.ListArray.from_buffers(pa.list_(inner.type), 4, [present, starts], children=[inner])
 
 
 def _unions() -> dict[str, pa.Array]:

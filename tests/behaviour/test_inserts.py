@@ -17,6 +17,7 @@ from tests.behaviour.engine import (
     values,
     version,
 )
+from tests.behaviour.samples import empty_lists
 
 PAIR = {"a": pa.int64(), "b": pa.string()}
 
@@ -172,3 +173,15 @@ def test_ids_of_overlapping_inserts_find_their_rows(schema: DynamicSchema) -> No
     assert result.returning_data is not None
     returned = result.returning_data.read_all()
     assert dict(zip(returned["rowid"].to_pylist(), returned["n"].to_pylist(), strict=True)) == by_id
+
+
+def test_empty_lists_without_offsets(schema: DynamicSchema) -> None:
+    """Arrow lets the offsets of no lists be missing; what is before them in memory is nobody's."""
+    lists = empty_lists()
+    table = create(schema, {"l": lists.type})
+    returned = table.insert(Call(), pa.table({"l": lists}).to_reader(), returning=True)
+    table.insert(Call(), pa.table({"l": pa.array([[[[1]]]], lists.type)}).to_reader())
+
+    assert returned.returning_data is not None
+    assert returned.returning_data.read_all()["l"].to_pylist() == [[], [], None, []]
+    assert values(table, "l") == [[], [], None, [], [[[1]]]]

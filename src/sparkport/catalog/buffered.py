@@ -15,6 +15,7 @@ from sparkport.catalog.dml import (
     StatementTable,
     UpdatableTable,
 )
+from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.tables import Table
 from sparkport.errors import InvalidRequestError, LimitExceededError, UnsupportedOperationError
 
@@ -89,7 +90,7 @@ class _Buffered(Statement):
             result = self._run([batch])
             self._affected += result.affected_rows
             return _single_batch(result)
-        self._bytes += batch.nbytes
+        self._bytes += byte_size(batch)
         if self._bytes > _MOST_BYTES:
             raise LimitExceededError(f"a statement on this table is limited to {_MOST_BYTES >> 20} MiB")
         self._batches.append(batch)

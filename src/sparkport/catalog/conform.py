@@ -217,6 +217,8 @@ def _mask(array: pa.Array) -> pa.Array | None:
 def _offsets(array: pa.Array) -> pa.Array:
     """Return the offsets with a null wherever the element itself is null."""
     offsets = array.offsets
+    if not len(array):
+        return pa.array([0], offsets.type)  # Arrow lets those of no rows be missing
     if array.null_count == 0:
         return offsets
     valid = pa.concat_arrays([array.is_valid(), pa.array([True])])

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.scan import TimePoint
+from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.transactions import TransactionState
 from sparkport.client.channel import FlightChannel, Headers
 from sparkport.client.columns import describe, describe_schema
@@ -327,7 +328,7 @@ def _frames(address: bytes, reader: pa.RecordBatchReader, failures: list[Excepti
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut a batch into messages of a size that servers take."""
-    count = -(-batch.nbytes // _LARGEST_BATCH) or 1
+    count = -(-byte_size(batch) // _LARGEST_BATCH) or 1
     rows = -(-batch.num_rows // count) or 1
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 

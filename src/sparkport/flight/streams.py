@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparkport.catalog.conform import batch_of, conform_column
 from sparkport.catalog.guard import Guard
+from sparkport.catalog.sizes import byte_size
 from sparkport.errors import SchemaMismatchError
 from sparkport.protocol.flight_data import Encoder
 from sparkport.protocol.shared_buffers import zeros
@@ -89,7 +90,7 @@ def resized(
         if not batch.num_columns:
             yield batch  # rows without columns are lost when they are joined
             continue
-        size = batch.nbytes
+        size = byte_size(batch)
         if waiting and (waiting_bytes + size > _LARGE_BYTES or waiting_rows + batch.num_rows > _LARGE_ROWS):
             yield _joined(waiting)
             waiting, waiting_bytes, waiting_rows = [], 0, 0

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.catalog.conform import batch_of
+from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.taking import take, take_batch
 
 RowIds = npt.NDArray[np.int64]
@@ -118,7 +119,7 @@ _NO_IDS: RowIds = np.empty(0, np.int64)
 
 
 def _small(segment: Segment) -> bool:
-    return len(segment.row_ids) < _MERGE_ROWS and segment.batch.nbytes < _MERGE_BYTES
+    return len(segment.row_ids) < _MERGE_ROWS and byte_size(segment.batch) < _MERGE_BYTES
 
 
 def _alike(one: Segment, other: Segment) -> bool:

@@ -16,6 +16,7 @@ from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.repeats import check_returnable
 from sparkport.catalog.rowid import with_rowid
+from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.taking import take_batch
 from sparkport.errors import (
     ConflictError,
@@ -253,5 +254,5 @@ def _grouped(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
             groups.append([])
             size = 0
         groups[-1].append(batch)
-        size += batch.nbytes
+        size += byte_size(batch)
     return [group[0] if len(group) == 1 else pa.concat_batches(group) for group in groups]

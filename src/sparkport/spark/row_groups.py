@@ -7,6 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
+from sparkport.catalog.sizes import byte_size
+
 _GROUP_BYTES = 32 << 20
 
 
@@ -27,7 +29,7 @@ class RowGroups:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take more rows; wait while the group before last is not yet written."""
         self._gathered.append(batch)
-        self._bytes += batch.nbytes
+        self._bytes += byte_size(batch)
         if self._bytes >= _GROUP_BYTES:
             self._hand_over()
 

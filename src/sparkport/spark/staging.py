@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparkport.catalog.sizes import byte_size
 from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.delta.data_files import MOST_ROWS, DataFilesWriter, Layout, NewFile, discard
 from sparkport.spark.delta.files import storage_of
@@ -65,7 +66,7 @@ class Stage:
             self._write(batch)
             return
         self._few.append(batch)
-        self._few_bytes += batch.nbytes
+        self._few_bytes += byte_size(batch)
         if self.rows > MOST_ROWS or self._few_bytes > _MOST_BYTES:
             self._write_few(self.layout)
 

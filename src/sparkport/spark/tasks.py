@@ -163,7 +163,7 @@ def _portions(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     size = 0
     for batch in rows:
         portion.append(batch)
-        size += batch.nbytes
+        size += batch.get_total_buffer_size()
         if size >= _PORTION_BYTES:
             yield portion
             portion, size = [], 0
