@@ -46,13 +46,10 @@ class Jobs:
         # Threads of its own: those of the jobs may all be busy with what is to be cancelled.
         self._cancelling = ThreadPoolExecutor(_CANCELLING_THREADS, thread_name_prefix="spark-cancel")
 
-    def in_order(
-        self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int, meanwhile: T | None = None
-    ) -> Iterator[T]:
+    def in_order(self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int) -> Iterator[T]:
         """Yield the results of the works in their order, with up to `ahead` of them under way.
 
-        `meanwhile`, if there is one, is yielded several times a second while a result is awaited. Work
-        that is under way when the iterator is closed or the call ends is cancelled.
+        Work that is under way when the iterator is closed or the call ends is cancelled.
         """
         group = _new_group()
         running: deque[Future[T]] = deque()
@@ -77,8 +74,6 @@ class Jobs:
                 if not running:
                     call.check()
                     return
-                while meanwhile is not None and not _is_done(call, running[0], _CHECK_SECONDS):
-                    yield meanwhile
                 result = _result(call, running[0])
                 running.popleft()
                 yield result

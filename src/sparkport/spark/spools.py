@@ -1,17 +1,31 @@
-"""Rows that tasks on the server's own machine leave in files: whoever reads them late holds no task."""
+"""Rows that tasks on the server's own machine leave in files: whoever reads them late holds no task.
+
+The rows of a partition are in files `<partition>-<number>`, both counted from zero. A file has this name
+when it is complete, so that it can be read while the next one is written; an empty file ends a partition.
+"""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 
+from sparkport.errors import LimitExceededError
 from sparkport.spark.leftovers import discard, owned, sweep
 
 _PREFIX = "sparkport-spool-"
+_LATE = "late"
+_FIRST_BYTES = 1 << 20
+_FILE_BYTES = 16 << 20
+_FILE_SECONDS = 0.5
+_MOST_BYTES = 2 << 30
+_WAIT_SECONDS = 0.05
+_MOST_WAIT_SECONDS = 300.0
 
 
 @contextmanager
@@ -24,6 +38,11 @@ def spool_folder() -> Iterator[Path]:
         discard(folder)
 
 
+def sweep_spools() -> None:
+    """Remove what servers have left behind that are gone."""
+    sweep(tempfile.gettempdir(), _PREFIX)
+
+
 def unspooled(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, which is mapped into memory and gone afterwards."""
     with pa.memory_map(str(path)) as source:
@@ -31,6 +50,81 @@ def unspooled(path: Path) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(source)
 
 
-def sweep_spools() -> None:
-    """Remove what servers have left behind that are gone."""
-    sweep(tempfile.gettempdir(), _PREFIX)
+class Partitions:
+    """The rows of all partitions in their order, as far as they are written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._partition = self._number = 0
+
+    def ready(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are there by now and have not been yielded.
+
+        Raises LimitExceededError if the tasks have given up, see `spool_partition`.
+        """
+        if (self._folder / _LATE).exists():
+            raise LimitExceededError(
+                f"the rows of this scan waited for {_MOST_WAIT_SECONDS:.0f} seconds to be read by the client"
+            )
+        while (path := self._folder / f"{self._partition}-{self._number}").exists():
+            if path.stat().st_size:
+                yield from unspooled(path)
+                self._number += 1
+            else:
+                path.unlink()
+                self._partition, self._number = self._partition + 1, 0
+
+
+def spool_partition(folder: str, header: bytes, partition: int, messages: Iterator[bytes]) -> Iterator[None]:
+    """Write a partition, given as a header and messages of Arrow. Runs inside a task.
+
+    Waits while too much is unread, but not for ever: a task keeps others from running. Returns early when
+    the folder is gone: nobody wants the rows any more.
+    """
+    path = Path(folder, str(partition))
+    number = 0
+    while (first := next(messages, None)) is not None:
+        if number and not _has_room(path.parent, Path(f"{path}-{number - 1}")):
+            return
+        most_bytes = _FILE_BYTES if number else _FIRST_BYTES  # the first rows come soon
+        _write(path, header, itertools.chain([first], messages), most_bytes)
+        path.rename(f"{path}-{number}")
+        number += 1
+    Path(f"{path}-{number}").touch()
+    yield from ()
+
+
+def _has_room(folder: Path, newest: Path) -> bool:
+    """Wait until there is room for one more file of a partition, and tell whether there is.
+
+    A partition waits only while its newest file is unread. The reader never waits for such a one, and what
+    it does wait for has begun, as tasks begin in the order of partitions: one of both can always go on.
+    """
+    late = folder / _LATE
+    deadline = time.monotonic() + _MOST_WAIT_SECONDS
+    while newest.exists() and _size(folder) > _MOST_BYTES:
+        if time.monotonic() > deadline:
+            late.touch()
+        if late.exists():
+            return False
+        time.sleep(_WAIT_SECONDS)
+    return folder.exists()
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # read meanwhile
+            total += path.stat().st_size
+    return total
+
+
+def _write(path: Path, header: bytes, messages: Iterator[bytes], most_bytes: int) -> None:
+    """Write messages to a file until it is large or took long enough; the rest stays in the iterator."""
+    begun = time.monotonic()
+    with path.open("wb") as file:
+        file.write(header)
+        for message in messages:
+            file.write(message)
+            if file.tell() >= most_bytes or time.monotonic() - begun >= _FILE_SECONDS:
+                return

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
+from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import _load_from_socket
 
 from sparkport.catalog.call import Call
-from sparkport.spark import tasks
 from sparkport.spark.jobs import Jobs, Work
-from sparkport.spark.spools import spool_folder, unspooled
+from sparkport.spark.spools import Partitions, spool_folder, spool_partition
 
 _AHEAD = 4
+_LOOK_SECONDS = 0.1
 
 Query = Callable[[SparkSession], DataFrame]
 
@@ -27,13 +29,13 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a query, whose columns go by position under the names of `stored`.
 
-    Each partition is a job of its own and only a few are under way: Spark's own way to collect
-    Arrow piles the whole result up in the driver and blocks other jobs while a client stalls.
+    Spark's own way to collect Arrow piles the whole result up in the driver and blocks other jobs while a
+    client stalls.
     """
     names = [field.name for field in stored]
     if jobs.host.is_connect:
         rows = jobs.iterate(call, table, lambda session: _over_connect(query(session)))
-    elif jobs.host.is_embedded and names:
+    elif jobs.host.is_embedded:
         rows = _spooled(jobs, call, table, query)
     else:
         rows = _collected(jobs, call, table, query)
@@ -44,42 +46,36 @@ def scan(
 def _spooled(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
     """Yield rows that tasks leave in files, while they write more: a partition may be of any size."""
     with spool_folder() as folder:
-        rdd, count, _ = jobs.run(call, table, functools.partial(_prepared, _spooling(query, str(folder))))
-        works: list[Work[bool]] = [functools.partial(_ran, rdd, number) for number in range(count)]
-        partition = number = 0
-        for is_done in jobs.in_order(call, table, works, ahead=_AHEAD, meanwhile=False):
-            while (path := folder / f"{partition}-{number}").exists():
-                yield from unspooled(path)
-                number += 1
-            if is_done:
-                partition, number = partition + 1, 0
+        partitions = Partitions(folder)
+        work = functools.partial(_spool, query, str(folder))
+        with closing(jobs.followed(call, table, work, seconds=_LOOK_SECONDS)) as running:
+            for _ in running:
+                yield from partitions.ready()
+        yield from partitions.ready()
+
+
+def _spool(query: Query, folder: str, session: SparkSession) -> None:
+    """Run a query as one job, whose tasks begin in the order of the partitions."""
+    rdd, arrow_schema = _prepared(query, session)
+    spool = functools.partial(spool_partition, folder, arrow_schema.serialize().to_pybytes())
+    RDD(rdd, session.sparkContext, NoOpSerializer()).mapPartitionsWithIndex(spool).collect()
 
 
 def _collected(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
-    """Yield rows that are the results of jobs: from executors elsewhere, and rows without columns."""
-    rdd, count, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
+    """Yield rows that executors elsewhere give back as results of jobs, one for each partition."""
+    rdd, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
+    count = rdd.getNumPartitions()
     works: list[Work[list[bytes]]] = [functools.partial(_partition, rdd, number) for number in range(count)]
     for messages in jobs.in_order(call, table, works, ahead=_AHEAD):
         for message in messages:
             yield pa.ipc.read_record_batch(pa.py_buffer(message), arrow_schema)
 
 
-def _spooling(query: Query, folder: str) -> Query:
-    """Return a query whose tasks write their rows to a folder."""
-    task = functools.partial(tasks.spooled_rows, folder)
-    return lambda session: query(session).mapInArrow(task, "nothing INT")
-
-
-def _prepared(query: Query, session: SparkSession) -> tuple[Any, int, pa.Schema]:
+def _prepared(query: Query, session: SparkSession) -> tuple[Any, pa.Schema]:
     frame = query(session)
     # Internal to Spark; the tests of this lane fail should it go away.
     rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
-    return rdd, rdd.getNumPartitions(), to_arrow_schema(frame.schema)
-
-
-def _ran(rdd: Any, number: int, session: SparkSession) -> bool:  # noqa: ANN401  (a Java object)
-    _partition(rdd, number, session)
-    return True
+    return rdd, to_arrow_schema(frame.schema)
 
 
 def _partition(rdd: Any, number: int, session: SparkSession) -> list[bytes]:  # noqa: ANN401  (a Java object)

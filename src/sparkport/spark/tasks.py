@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from sparkport.spark.calendars import legacy_columns, rebased
 
 _FIELD_ID = b"PARQUET:field_id"
-_PORTION_BYTES = 16 << 20
 _NOT_STORED = "\0"  # begins the names of columns that are in no file
 POSITION = f"{_NOT_STORED}position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
@@ -129,46 +128,12 @@ def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int])
     yield count
 
 
-def spooled_rows(folder: str, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a partition to files in a folder, named by its number and theirs; return none.
-
-    A file has its name when it is complete, so that it can be read while the next one is written. Stops
-    early when the folder is gone: nobody waits for the rows any more.
-    """
-    from pyspark import TaskContext  # noqa: PLC0415  (scans by Arrow do without it)
-
-    context = TaskContext.get()
-    assert context is not None
-    path = f"{folder}/{context.partitionId()}"
-    for number, batches in enumerate(_portions(rows)):
-        if not os.path.exists(folder):  # noqa: PTH110  (as above)
-            return
-        with pa.ipc.new_stream(path, batches[0].schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        os.rename(path, f"{path}-{number}")  # noqa: PTH104  (as above)
-    yield from ()
-
-
 def blobs(plan: ReadPlan, pieces: list[Piece], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return the rows of all pieces, each batch as one binary value: an Arrow message without schema."""
     for _ in rows:
         for piece in pieces:
             for batch in read(plan, piece):
                 yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
-
-
-def _portions(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    portion: list[pa.RecordBatch] = []
-    size = 0
-    for batch in rows:
-        portion.append(batch)
-        size += batch.get_total_buffer_size()
-        if size >= _PORTION_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
 
 
 def _located(location: str) -> tuple[pafs.FileSystem, str]:
