@@ -116,7 +116,6 @@ def _nested() -> dict[str, pa.Array]:
             deep, [{"l": [{"u": one}, None], "s": "x"}, {"l": None, "s": None}, None, {"l": [], "s": ""}]
         ).cast(deep_uuid),
         "list of views": _of(pa.list_(pa.string_view()), [[_LONG, None], [], None, ["x"]]),
-        "empty lists of lists": empty_lists(),
     }
 
 

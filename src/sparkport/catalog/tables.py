@@ -199,6 +199,25 @@ class ConstrainedTable(Table, Protocol):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """What a listing shows of one state of a table."""
+
+    arrow_schema: pa.Schema
+    comment: str
+    constraints: TableConstraints | None
+
+
+@runtime_checkable
+class DescribedTable(Table, Protocol):
+    """A table that tells at once what a listing shows: one look at a log, not one for each property."""
+
+    @abstractmethod
+    def describe(self, call: Call) -> TableDescription:
+        """Return what there is to know of the newest state."""
+        raise NotImplementedError
+
+
 @runtime_checkable
 class Schema(Protocol, metaclass=Ability):
     """A named group of tables and functions."""

@@ -11,9 +11,10 @@ from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import (
     ConstrainedTable,
+    DescribedTable,
     StatisticsTable,
     Table,
-    TableConstraints,
+    TableDescription,
     VersionedTable,
 )
 from sparkport.errors import PreconditionError
@@ -72,36 +73,36 @@ class TableInfos:
 class _Shown:
     """All that the message of a table is made of."""
 
-    columns: pa.Schema
-    constraints: TableConstraints | None
-    comment: str
+    table: TableDescription
     has_statistics: bool
 
     def is_same(self, other: _Shown) -> bool:
         # Schemas are immutable. To compare two of them would take as long as to make the message.
         return (
-            self.columns is other.columns
-            and self.constraints == other.constraints
-            and self.comment == other.comment
+            self.table.arrow_schema is other.table.arrow_schema
+            and self.table.constraints == other.table.constraints
+            and self.table.comment == other.table.comment
             and self.has_statistics == other.has_statistics
         )
 
 
 def _shown(request: Request, table: Table) -> _Shown:
-    return _Shown(
-        current_arrow_schema(request.call, table),
-        table.constraints if isinstance(table, ConstrainedTable) else None,
-        table.comment,
-        isinstance(table, StatisticsTable),
-    )
+    return _Shown(_described(request.call, table), isinstance(table, StatisticsTable))
+
+
+def _described(call: Call, table: Table) -> TableDescription:
+    if call.transaction_id is None and isinstance(table, DescribedTable):
+        return table.describe(call)
+    constraints = table.constraints if isinstance(table, ConstrainedTable) else None
+    return TableDescription(current_arrow_schema(call, table), table.comment, constraints)
 
 
 def _info(path: TablePath, shown: _Shown) -> bytes:
-    columns = schemas.present(shown.columns)
-    dressed = schemas.dress(columns, shown.constraints, statistics=shown.has_statistics)
+    columns = schemas.present(shown.table.arrow_schema)
+    dressed = schemas.dress(columns, shown.table.constraints, statistics=shown.has_statistics)
     address = descriptor.encode(TableAddress(path, schemas.layout_tag(columns)))
     return flights.encode_info(
-        dressed, address, metadata=flights.app_metadata(path, shown.comment), total_records=None
+        dressed, address, metadata=flights.app_metadata(path, shown.table.comment), total_records=None
     )
 
 

@@ -253,8 +253,8 @@ class SparkSchema(UndoingSchema):
     def tables(self, call: Call) -> Sequence[Table]:
         """Return all tables whose log can be read; asking for another one tells what is wrong with it."""
         call.check()
-        tables = map(self._catalog.table, self._entries().values())
-        return [table for table in tables if table.is_readable(call)]
+        found = [(self._catalog.table(entry), entry.version) for entry in self._entries().values()]
+        return [table for table, version in found if table.is_readable(call, version)]
 
     def table(self, call: Call, name: str) -> DeltaTable | None:
         """Return the table of that name, in any letter case, or None."""

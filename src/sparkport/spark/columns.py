@@ -158,6 +158,17 @@ def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:
 
 def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool = False) -> TableColumn:
     """Return the column for a field of a Spark schema."""
+    if mode == "none" and isinstance(field["type"], str) and not field.get("metadata"):
+        return _plain_column(field["name"], field["type"], field["nullable"], is_partition)
+    return _column_of(field, mode, is_partition)
+
+
+@functools.lru_cache(maxsize=16_384)  # the tables of a warehouse have many columns alike
+def _plain_column(name: str, spark_type: str, nullable: bool, is_partition: bool) -> TableColumn:
+    return _column_of({"name": name, "type": spark_type, "nullable": nullable}, "none", is_partition)
+
+
+def _column_of(field: dict[str, Any], mode: str, is_partition: bool) -> TableColumn:
     name = field["name"]
     try:
         stored = pa.field(name, storage_type(field["type"]))

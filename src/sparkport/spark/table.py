@@ -28,7 +28,7 @@ from sparkport.catalog.predicates import (
 from sparkport.catalog.repeats import repeated
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
-from sparkport.catalog.tables import ColumnStatistics, TableConstraints
+from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
 from sparkport.spark import direct, row_changes, sql_lane
@@ -116,11 +116,19 @@ class DeltaTable(DynamicTable):
         """The constraints of the newest version: ours, and Delta's own as Spark words them."""
         return shown_constraints(self._log.heading().metadata)
 
-    def is_readable(self, call: Call) -> bool:
-        """Tell whether the log says what the table is; a damaged one is noted in the server's log."""
+    def describe(self, call: Call) -> TableDescription:
+        """Return all that a listing shows of the newest version."""
+        call.check()
+        found = self._log.heading()
+        return TableDescription(
+            self._arrow_schema(found), found.metadata.description or "", shown_constraints(found.metadata)
+        )
+
+    def is_readable(self, call: Call, version: int) -> bool:
+        """Tell whether the log says what a version is; a damaged one is noted in the server's log."""
         call.check()
         try:
-            self._arrow_schema(self._log.heading())
+            self._arrow_schema(self._log.heading(version))
         except SparkportError as error:
             _log.warning("table left out of the listing", table=str(self), reason=str(error))
             return False

@@ -9,6 +9,7 @@ from sparkport.catalog import (
     AddColumn,
     Call,
     CreateTableOptions,
+    DescribedTable,
     DropTableOptions,
     OnConflict,
     RemoveColumn,
@@ -16,6 +17,7 @@ from sparkport.catalog import (
     RenameField,
     RenameTable,
     ScanOptions,
+    TableDescription,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError
 from sparkport.spark.catalog import SparkCatalog, SparkSchema
@@ -49,6 +51,21 @@ def test_replacement_goes_on_with_the_history(schema: SparkSchema) -> None:
     pinned = table.scan(Call(), ScanOptions(time_point=pin)).read_all()
     assert pinned["a"].to_pylist() == [1, 2]
     assert [found.name for found in schema.tables(Call())] == ["T"]
+
+
+def test_a_listing_gets_everything_at_once(schema: SparkSchema) -> None:
+    """The description of a table is what its properties say, also after it was replaced."""
+    old = made(schema, ROWS, CreateTableOptions(comment="old", primary_key=("a",)))
+    first = old.describe(Call())
+    new = made(schema, OTHER, CreateTableOptions(OnConflict.REPLACE, comment="new"))
+    second = new.describe(Call())
+
+    assert isinstance(new, DescribedTable)
+    assert (first.comment, first.arrow_schema.names[0]) == ("old", "a")
+    assert first.constraints is not None
+    assert first.constraints.primary_key == ("a",)
+    assert second == TableDescription(new.arrow_schema, "new", new.constraints)
+    assert second.arrow_schema.names[0] == "b"
 
 
 def test_metadata_outlives_the_server(schema: SparkSchema, spark_host: SparkHost) -> None:

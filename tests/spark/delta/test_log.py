@@ -99,6 +99,19 @@ def test_heading_reads_no_more_commits_than_it_must(table: HandwrittenTable) -> 
     ]
 
 
+def test_a_known_heading_costs_no_listing(table: HandwrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version is enough to find it; a commit that was replaced is read again."""
+    table.create()
+    log = DeltaLog(str(table.root))
+    known = log.heading()
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "_names", pytest.fail)
+        assert log.heading(0) is known
+    table.commit(0, protocol(), metadata(id="another"))
+
+    assert log.heading(0).metadata.table_id == "another"
+
+
 def test_words_in_statistics_are_no_heading(table: HandwrittenTable) -> None:
     """A value that looks like an action's name does not confuse the search."""
     table.create()

@@ -47,14 +47,14 @@ class DeltaLog:
 
     def heading(self, version: int | None = None) -> Heading:
         """Return what a version is, without replaying its files."""
-        names = self._names()
+        names = self._names() if version is None else []
         wanted = newest_version(self.root, names) if version is None else version
         stamp = self._stamp(wanted)
         if stamp is not None:
             kept = self._headings.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
             if kept is not None:
                 return kept.heading if isinstance(kept, DeltaSnapshot) else kept
-        listing = read_listing(self.root, names)
+        listing = read_listing(self.root, names or self._names())
         protocol, metadata = self._find_heading(listing, wanted)
         heading = Heading(wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata)
         if stamp is not None:
