@@ -13,7 +13,7 @@ from sparkport.catalog.guard import Guard
 from sparkport.catalog.sizes import byte_size
 from sparkport.errors import SchemaMismatchError
 from sparkport.protocol.flight_data import Encoder
-from sparkport.protocol.shared_buffers import zeros
+from sparkport.protocol.shared_buffers import values_of, zeros
 
 _SMALL_BYTES = 1 << 18
 _LARGE_BYTES = 4 << 20
@@ -44,10 +44,11 @@ class Shaper:
         if batch.schema.equals(self.arrow_schema):
             return batch
         with self._guard:
-            columns = [self._column(batch, field) for field in self.arrow_schema]
+            found = [self._column(batch, field) for field in self.arrow_schema]
+        columns = self._with_nulls(found, batch.num_rows)
         return batch_of(columns, self.arrow_schema, batch.num_rows)
 
-    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array | None:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
             try:
@@ -59,13 +60,22 @@ class Shaper:
                 ) from error
         if field.name in self._required:
             raise TypeError(f"the column '{field.name}' is missing")
-        return self._all_null(field.type, batch.num_rows)
+        return None
 
-    def _all_null(self, kind: pa.DataType, count: int) -> pa.Array:
+    def _with_nulls(self, columns: list[pa.Array | None], count: int) -> list[pa.Array]:
+        """Fill the gaps, with memory that travels anyway where that can be."""
+        known = [values_of(column) for column in columns if column is not None]
+        values = max((buffer for buffer in known if buffer is not None), key=len, default=None)
+        return [
+            self._all_null(field.type, count, values) if column is None else column
+            for column, field in zip(columns, self.arrow_schema, strict=True)
+        ]
+
+    def _all_null(self, kind: pa.DataType, count: int, values: pa.Buffer | None) -> pa.Array:
         """Return nulls, of most types as views of the same zeros: such columns travel as one."""
         if len(self._zeros) < _WIDEST * (count + 1):
             self._zeros = pa.py_buffer(bytes(_WIDEST * (count + 1)))
-        shared = zeros(kind, count, self._zeros)
+        shared = zeros(kind, count, self._zeros, values)
         if shared is not None:
             return shared
         nulls = self._nulls.get(kind)

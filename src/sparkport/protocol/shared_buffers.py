@@ -1,7 +1,8 @@
 """Buffers that several columns of a batch have in common, sent once.
 
 A message says of each buffer where it lies in the body, so that two may lie at the same place. That
-makes columns that were not asked for, and go as nulls, almost free: they are all one block of zeros.
+makes columns that were not asked for, and go as nulls, almost free: they are all one block of zeros, and
+what is under the nulls of numbers is whatever values the batch has anyway.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from sparkport.protocol.ipc_limits import batch_buffers
 
-__all__ = ["Piece", "send_once", "zeros"]
+__all__ = ["Piece", "send_once", "values_of", "zeros"]
 
 Piece: TypeAlias = bytes | memoryview | pa.Buffer
 
@@ -22,15 +23,41 @@ _PAIR_BYTES = 16
 _pack_offset = struct.Struct("<q").pack_into
 
 
-def zeros(kind: pa.DataType, length: int, block: pa.Buffer) -> pa.Array | None:
-    """Return nulls that are views of a block of zeros, or None for types whose nulls are made otherwise."""
+def values_of(array: pa.Array) -> pa.Buffer | None:
+    """Return the memory of the values, if they are of a type that can lie under the nulls of others."""
+    if not _is_number(array.type):
+        return None
+    width = array.type.bit_width // 8
+    return array.buffers()[1].slice(width * array.offset, width * len(array))
+
+
+def zeros(
+    kind: pa.DataType, length: int, block: pa.Buffer, values: pa.Buffer | None = None
+) -> pa.Array | None:
+    """Return nulls that are views of a block of zeros, or None for types whose nulls are made otherwise.
+
+    Under the nulls of numbers lie `values`, if there are enough of them.
+    """
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         buffers = [block.slice(0, -(-length // 8)), block.slice(0, 4 * (length + 1)), block.slice(0, 0)]
     elif pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
-        buffers = [block.slice(0, -(-length // 8)), block.slice(0, -(-length * kind.bit_width // 8))]
+        size = -(-length * kind.bit_width // 8)
+        under = values if values is not None and len(values) >= size and _is_number(kind) else block
+        buffers = [block.slice(0, -(-length // 8)), under.slice(0, size)]
     else:
         return None
     return pa.Array.from_buffers(kind, length, buffers, null_count=length)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Tell whether clients take any bits for a value, also where they convert what is under a null."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal128(kind)
+        or pa.types.is_date32(kind)
+        or (isinstance(kind, pa.TimestampType) and kind.unit == "us")
+    )
 
 
 def send_once(header: bytes, body: list[Piece]) -> tuple[bytes, list[Piece]]:

@@ -60,6 +60,38 @@ def test_columns_not_asked_for_cost_one_of_them() -> None:
     assert size < rows * (8 + 16) + 20_000
 
 
+@pytest.mark.parametrize("length", [0, 1, 1000])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_values_lie_under_nulls(kind: pa.DataType, length: int) -> None:
+    """What the values are, the nulls are nulls; where the values are too few, zeros are there."""
+    block = pa.py_buffer(bytes(16 * (length + 1)))
+    for width in (0, 4, 16):
+        found = zeros(kind, length, block, pa.py_buffer(b"\xff" * width * length))
+
+        assert found is not None
+        found.validate(full=True)
+        assert found.null_count == length
+        assert found.equals(pa.nulls(length, kind))
+
+
+def test_numbers_not_asked_for_cost_almost_nothing() -> None:
+    """Their values are those of the widest column that is sent, whichever part of a batch it is."""
+    rows = 10_000
+    sums = pa.array(range(3 * rows), pa.int64()).cast(pa.decimal128(20, 0))
+    wide = pa.schema(
+        [("n", pa.int64()), ("sum", sums.type), ("d", pa.date32()), ("f", pa.float64()), ("e", sums.type)]
+    )
+    table, size = sent(wide, pa.record_batch({"sum": sums}).slice(rows, rows))
+    narrow, larger = sent(wide, pa.record_batch({"n": pa.array(range(rows))}))
+
+    assert table["sum"].combine_chunks().equals(sums.slice(rows, rows))
+    assert {table[name].null_count for name in "ndfe"} == {rows}
+    assert size < rows * 16 + rows // 4 + 2_000
+    assert narrow["n"].to_pylist() == list(range(rows))
+    assert {narrow[name].null_count for name in ("sum", "d", "f", "e")} == {rows}
+    assert larger < rows * (8 + 16) + 2_000
+
+
 def test_values_and_nulls_stay_apart() -> None:
     """Sharing changes nothing for columns that have values, nested, sliced or empty."""
     schema = pa.schema(
