@@ -170,8 +170,6 @@ def start_conf(
         ours["spark.driver.extraClassPath"] = os.pathsep.join(names)
         ours["spark.driver.bindAddress"] = ours["spark.driver.host"] = "127.0.0.1"
         ours["spark.local.dir"] = str(scratch / "local")
-        # Short tasks of many scans share the cores, and their workers answer at once.
-        ours["spark.scheduler.mode"] = "FAIR"
         ours["spark.python.daemon.module"] = "sparkport.spark.daemon"
         ours["spark.python.unix.domain.socket.enabled"] = "true"
     else:

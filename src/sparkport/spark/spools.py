@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _FILE_BYTES = 16 << 20
 _FILE_SECONDS = 0.5
 _MOST_BYTES = 2 << 30
 _WAIT_SECONDS = 0.05
-_MOST_WAIT_SECONDS = 300.0
+_MOST_WAIT_SECONDS = 60.0
 
 
 @contextmanager
@@ -75,7 +75,7 @@ class Partitions:
                 self._partition, self._number = self._partition + 1, 0
 
 
-def spool_partition(folder: str, header: bytes, partition: int, messages: Iterator[bytes]) -> Iterator[None]:
+def spool_partition(folder: str, header: bytes, partition: int, messages: Iterable[bytes]) -> Iterator[None]:
     """Write a partition, given as a header and messages of Arrow. Runs inside a task.
 
     Waits while too much is unread, but not for ever: a task keeps others from running. Returns early when
@@ -83,11 +83,12 @@ def spool_partition(folder: str, header: bytes, partition: int, messages: Iterat
     """
     path = Path(folder, str(partition))
     number = 0
-    while (first := next(messages, None)) is not None:
+    left = iter(messages)
+    while (first := next(left, None)) is not None:
         if number and not _has_room(path.parent, Path(f"{path}-{number - 1}")):
             return
         most_bytes = _FILE_BYTES if number else _FIRST_BYTES  # the first rows come soon
-        _write(path, header, itertools.chain([first], messages), most_bytes)
+        _write(path, header, itertools.chain([first], left), most_bytes)
         path.rename(f"{path}-{number}")
         number += 1
     Path(f"{path}-{number}").touch()

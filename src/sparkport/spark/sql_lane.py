@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparkport.spark.jobs import Jobs, Work
 from sparkport.spark.spools import Partitions, spool_folder, spool_partition
 
 _AHEAD = 4
+_PARTITIONS_PER_CORE = 4
 _LOOK_SECONDS = 0.1
 
 Query = Callable[[SparkSession], DataFrame]
@@ -44,21 +45,33 @@ def scan(
 
 
 def _spooled(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:
-    """Yield rows that tasks leave in files, while they write more: a partition may be of any size."""
+    """Yield rows that tasks leave in files, while they write more: a partition may be of any size.
+
+    A job has some partitions, whose tasks begin in order. Between jobs others have their turn.
+    """
+    rdd, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
+    header = arrow_schema.serialize().to_pybytes()
+    numbers = range(rdd.getNumPartitions())
     with spool_folder() as folder:
         partitions = Partitions(folder)
-        work = functools.partial(_spool, query, str(folder))
-        with closing(jobs.followed(call, table, work, seconds=_LOOK_SECONDS)) as running:
-            for _ in running:
-                yield from partitions.ready()
-        yield from partitions.ready()
+        task = functools.partial(spool_partition, str(folder), header)
+        turn = _PARTITIONS_PER_CORE * jobs.host.settings.cores
+        for first in numbers[::turn]:
+            work = functools.partial(_spool, rdd, task, numbers[first : first + turn])
+            with closing(jobs.followed(call, table, work, seconds=_LOOK_SECONDS)) as running:
+                for _ in running:
+                    yield from partitions.ready()
+            yield from partitions.ready()
 
 
-def _spool(query: Query, folder: str, session: SparkSession) -> None:
-    """Run a query as one job, whose tasks begin in the order of the partitions."""
-    rdd, arrow_schema = _prepared(query, session)
-    spool = functools.partial(spool_partition, folder, arrow_schema.serialize().to_pybytes())
-    RDD(rdd, session.sparkContext, NoOpSerializer()).mapPartitionsWithIndex(spool).collect()
+def _spool(
+    rdd: Any,  # noqa: ANN401  (a Java object)
+    task: Callable[[int, Iterable[bytes]], Iterator[None]],
+    numbers: range,
+    session: SparkSession,
+) -> None:
+    messages: RDD[bytes] = RDD(rdd, session.sparkContext, NoOpSerializer())
+    session.sparkContext.runJob(messages.mapPartitionsWithIndex(task), list, numbers)
 
 
 def _collected(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.RecordBatch]:

@@ -165,6 +165,26 @@ def test_rows_of_a_large_partition_come_while_it_is_computed(lake: Lake) -> None
     eventually(lambda: spools() == [], 10)
 
 
+def test_a_long_query_lets_others_have_their_turn(lake: Lake) -> None:
+    """Its partitions are not all queued up at once before whatever comes later."""
+
+    def query(session: SparkSession) -> DataFrame:
+        slow = "reflect('java.lang.Thread', 'sleep', 200L)"
+        return session.range(0, 80, 1, 80).selectExpr("id", f"{slow} AS nothing")
+
+    columns = [pa.field("n", pa.int64()), pa.field("nothing", pa.string())]
+    rows = sql_lane.scan(lake.engine.jobs, Call(), "long", query, columns)
+    first = next(rows)
+    found: list[pa.RecordBatch] = []
+    reading = threading.Thread(target=lambda: found.extend(rows))
+    reading.start()
+
+    assert lake.read("many").num_rows == 3000
+    assert reading.is_alive()
+    reading.join(_PATIENCE)
+    assert [row.as_py() for batch in [first, *found] for row in batch["n"]] == list(range(80))
+
+
 def test_large_partitions_come_whole_and_in_order(lake: Lake) -> None:
     """The files of a partition follow each other, and so do the partitions."""
 
