@@ -102,9 +102,12 @@ def _has_room(folder: Path, newest: Path) -> bool:
     it does wait for has begun, as tasks begin in the order of partitions: one of both can always go on.
     """
     late = folder / _LATE
-    deadline = time.monotonic() + _MOST_WAIT_SECONDS
+    changed_ns, deadline = 0, 0.0
     while newest.exists() and _size(folder) > _MOST_BYTES:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if (modified_ns := folder.stat().st_mtime_ns) != changed_ns:  # files come and go: somebody reads
+            changed_ns, deadline = modified_ns, now + _MOST_WAIT_SECONDS
+        elif now > deadline:
             late.touch()
         if late.exists():
             return False

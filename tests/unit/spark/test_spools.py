@@ -132,6 +132,30 @@ def test_rows_that_nobody_reads_are_given_up(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("small_files")
+def test_a_partition_may_wait_long_for_one_that_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the client reads anything, nothing is given up."""
+    monkeypatch.setattr(spools, "_MOST_WAIT_SECONDS", 0.3)
+    numbers = list(range(20))
+    tasks = [threading.Thread(target=write, args=[folder, partition, *numbers]) for partition in range(2)]
+    for task in tasks:
+        task.start()
+    partitions = Partitions(folder)
+    found: list[int] = []
+    until = time.monotonic() + 30
+    while len(found) < 40 and time.monotonic() < until:
+        for batch in partitions.ready():
+            found += batch["n"].to_pylist()
+            time.sleep(0.05)
+        time.sleep(0.01)
+    for task in tasks:
+        task.join(5)
+
+    assert found == numbers * 2
+
+
+@pytest.mark.usefixtures("small_files")
 def test_a_task_ends_when_the_folder_is_gone() -> None:
     """A reader that has left needs no more rows."""
     written = []
