@@ -211,9 +211,26 @@ def test_taken_port_is_told(run: Run) -> None:
 
     assert (code, errors.splitlines()[-1]) == (
         2,
-        f"sparkport: cannot listen on 127.0.0.1:{port}; is the port taken?",
+        f"sparkport: cannot listen on 127.0.0.1:{port}; is the port taken, or the address another machine's?",
     )
     assert "Traceback" not in errors
+
+
+def test_a_warehouse_that_cannot_be_is_told(run: Run, tmp_path: Path) -> None:
+    """A file, and a folder that nobody can make, give one clear line and code 2."""
+    file = tmp_path / "file"
+    file.touch()
+
+    assert run("serve", str(file), "--no-auth", "--engine", "spark") == (
+        2,
+        "",
+        f"sparkport: the warehouse '{file}' is a file, not a folder\n",
+    )
+    assert run("serve", str(file / "inner"), "--no-auth", "--engine", "spark") == (
+        2,
+        "",
+        f"sparkport: the warehouse '{file}/inner' cannot be made: Not a directory\n",
+    )
 
 
 @pytest.mark.parametrize(

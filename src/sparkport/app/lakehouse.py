@@ -53,7 +53,7 @@ class Lakehouse:
         switches: Switches = _ALL_BUT_QUERY,
     ) -> None:
         if "://" not in settings.warehouse:
-            Path(settings.warehouse).mkdir(parents=True, exist_ok=True)
+            _make_folder(settings.warehouse)
         elif sample:
             raise ValueError("--sample needs a warehouse in a local folder")
         self._bar = _StartBar()
@@ -126,6 +126,15 @@ class Lakehouse:
             schema.rename(Path(settings.warehouse) / schema.name)
         shutil.rmtree(folder)
         _log.info("sample loaded")
+
+
+def _make_folder(warehouse: str) -> None:
+    try:
+        Path(warehouse).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ValueError(f"the warehouse '{warehouse}' is a file, not a folder") from error
+    except OSError as error:
+        raise OSError(f"the warehouse '{warehouse}' cannot be made: {error.strerror}") from error
 
 
 class _StartBar:

@@ -76,7 +76,7 @@ class DirectServer:
         """Listen, and return the port. Raises OSError."""
         port = int(self._server.add_http2_port(address.encode()))
         if not port:
-            raise OSError(f"cannot listen on {address}; is the port taken?")
+            raise OSError(f"cannot listen on {address}; is the port taken, or the address another machine's?")
         return port
 
     def start(self) -> None:
