@@ -45,19 +45,24 @@ def check_aligned(incoming: pa.Schema, columns: pa.Schema) -> None:
     for field in columns:
         given = incoming.field(_find(incoming, field.name))
         if given.type != field.type:
-            raise SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {given.type}")
+            raise _mismatch(field, given.type)
 
 
 def conform_column(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return the column with exactly the type of `field`."""
-    problem = SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {column.type}")
+    if column.type == field.type:
+        return column
     try:
         result = _conform(column, field.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise problem from error
+        raise _mismatch(field, column.type) from error
     if result.type != field.type:
-        raise problem
+        raise _mismatch(field, column.type)
     return result
+
+
+def _mismatch(field: pa.Field, given: pa.DataType) -> SchemaMismatchError:
+    return SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {given}")
 
 
 def batch_of(columns: list[pa.Array], arrow_schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
