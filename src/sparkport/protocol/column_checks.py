@@ -3,7 +3,8 @@
 - A view of text names a range of shared buffers. Ranges may overlap: a few megabytes can spell terabytes,
   all of which are read to be checked as text.
 - The view of a null may hold anything, says Arrow; pyarrow's casts follow it wherever it points.
-- The offsets of a list of no rows are not looked at by the check, but by `flatten`, which aborts.
+- The offsets of a list of no rows may be missing, or point anywhere, as writers of Arrow leave them inside of
+  other lists. The check does not look at them, but `flatten` and `nbytes` do, and crash.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkport.errors import InvalidRequestError
 
-__all__ = ["check", "is_view", "needs_check", "spelled_bytes"]
+__all__ = ["check", "is_view", "mended", "needs_check", "spelled_bytes"]
 
 _VIEW_WORDS = 4
 _OFFSET_BYTES = 4
@@ -28,7 +29,7 @@ def is_view(kind: pa.DataType) -> bool:
 
 
 def needs_check(kind: pa.DataType) -> bool:
-    """Tell whether `check` has anything to check in a column of this type."""
+    """Tell whether `check` and `mended` have anything to look at in a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         return needs_check(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -43,9 +44,20 @@ def check(column: pa.Array) -> int:
         if is_view(array.type):
             _check_views_of_nulls(array)
             spelled += spelled_bytes(array)
-        elif _has_offsets(array.type) and not len(array):
-            _check_first_offset(array)
     return spelled
+
+
+def mended(column: pa.Array) -> pa.Array:
+    """Return a valid column with offsets that begin at zero in all lists of no rows.
+
+    Raises InvalidRequestError where that cannot be had.
+    """
+    if not _is_hollow(column):
+        return column
+    made_anew = pa.concat_arrays([column, column.slice(0, 0)])
+    if _is_hollow(made_anew):  # what dictionaries hold is kept as it is
+        raise InvalidRequestError("an empty list has no offsets")
+    return made_anew
 
 
 def spelled_bytes(views: pa.Array) -> int:
@@ -66,12 +78,16 @@ def _check_views_of_nulls(views: pa.Array) -> None:
     everything.validate(full=True)
 
 
-def _check_first_offset(array: pa.Array) -> None:
+def _is_hollow(column: pa.Array) -> bool:
+    return any(
+        not len(array) and _has_offsets(array.type) and not _begins_at_zero(array) for array in _tree(column)
+    )
+
+
+def _begins_at_zero(array: pa.Array) -> bool:
     width = _LARGE_OFFSET_BYTES if pa.types.is_large_list(array.type) else _OFFSET_BYTES
     offsets = array.buffers()[1]
-    first = int.from_bytes(offsets[:width], "little", signed=True) if offsets else 0
-    if not 0 <= first <= len(array.values):
-        raise InvalidRequestError("an empty list starts outside its values")
+    return offsets is not None and offsets[:width].to_pybytes() == bytes(width)
 
 
 def _has_offsets(kind: pa.DataType) -> bool:

@@ -204,7 +204,15 @@ class Decoder:
             batch.validate()
             self._check_columns(batch)
             batch.validate(full=True)
-            return batch
+            return self._mended(batch)
+
+    def _mended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for index in self._to_check:
+            column = batch.column(index)
+            mended = column_checks.mended(column)
+            if mended is not column:
+                batch = batch.set_column(index, batch.schema.field(index), mended)
+        return batch
 
     def _check_columns(self, batch: pa.RecordBatch) -> None:
         spelled = sum(column_checks.check(batch.column(column)) for column in self._to_check)
