@@ -24,8 +24,14 @@ from sparkport.catalog import (
     TableFunction,
     TableKind,
 )
-from sparkport.catalog.static import StaticCatalog, StaticSchema
-from sparkport.errors import DeadlineExceededError, InvalidRequestError, PreconditionError, SparkportError
+from sparkport.catalog.static import StaticCatalog, StaticSchema, StaticTable
+from sparkport.errors import (
+    DeadlineExceededError,
+    InvalidRequestError,
+    NotFoundError,
+    PreconditionError,
+    SparkportError,
+)
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from tests.contract_client import INT, TEXT, Contract, table
@@ -578,6 +584,40 @@ class Ended(Broken):
     """A catalog that finds that nobody waits any more."""
 
     failure = DeadlineExceededError()
+
+
+class Dropped:
+    """A table that somebody drops after it was listed."""
+
+    name = "gone"
+    comment = ""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        raise NotFoundError("table", "gone")
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        del call, options
+        raise NotFoundError("table", "gone")
+
+
+def test_a_table_that_is_dropped_meanwhile_is_left_out() -> None:
+    """Listings tell of the others, in both dialects."""
+    there = StaticTable("t", pa.schema([("n", pa.int64())]), lambda *_: pa.table({"n": [1]}).to_reader())
+    catalog = StaticCatalog({"s": StaticSchema("s", {"gone": Dropped(), "t": there})})
+    with (
+        sparkport.Server({"db1": catalog}, port=0, authenticate=False, grace_seconds=0) as server,
+        Flight(server.location, None, airport=False) as flight,
+        Flight(server.location, None) as airport,
+    ):
+        tables = listing(Contract(flight), "GetTables", include_schema=True)
+        flights = [list(info.flight_descriptor.path) for info in flight.list_flights()]
+        body = airport.action("list_schemas", {"catalog_name": "db1"})
+
+        assert tables["table_name"].to_pylist() == ["t"]
+        assert flights == [["db1", "s", "t"]]
+        assert len(airport.list_flights()) == 1
+        assert len(body) == 1
 
 
 def listings(broken: Broken, *, beside: bool = True) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _pack_offset = struct.Struct("<q").pack_into
 
 def values_of(array: pa.Array) -> pa.Buffer | None:
     """Return the memory of the values, if they are of a type that can lie under the nulls of others."""
-    if not _is_number(array.type):
+    if not _is_number(array.type) or not len(array):
         return None
     width = array.type.bit_width // 8
     return array.buffers()[1].slice(width * array.offset, width * len(array))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import structlog
 
 from sparkport.catalog.ddl import TaggedSchema
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
+from sparkport.errors import NotFoundError
 from sparkport.flight.function_listing import function_infos
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
@@ -64,7 +66,8 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
             for table in tables:
                 request.call.check()
                 if _matches(pattern, name, schema.name, table.name):
-                    yield from _flight(site, request, table, name, schema.name)
+                    with suppress(NotFoundError):  # dropped meanwhile
+                        yield from _flight(site, request, table, name, schema.name)
             if only_schema is not None:  # DuckDB reads a schema this way; others list tables
                 yield from function_infos(request, schema, name)
 
@@ -88,6 +91,8 @@ def _schema(
         except UnpresentableError as error:
             # One bad entry would make the whole schema unreadable for DuckDB.
             _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
+        except NotFoundError:
+            continue  # dropped meanwhile
     tables.extend(function_infos(request, schema, catalog))
     tags = schema.tags if isinstance(schema, TaggedSchema) else {}
     return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
 
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.tables import Catalog, KindTable, Schema, Table, TableKind
+from sparkport.errors import NotFoundError
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.surveys import survey
@@ -44,9 +46,10 @@ def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
         for schema, table in listed:
             request.call.check()
             row: tuple[object, ...] = (catalog, schema.name, table.name, _kind(table))
-            if wanted.include_schema:
-                row = (*row, schemas.encode(current_arrow_schema(request.call, table)))
-            found.append(row)
+            with suppress(NotFoundError):  # dropped meanwhile
+                if wanted.include_schema:
+                    row = (*row, schemas.encode(current_arrow_schema(request.call, table)))
+                found.append(row)
     if wanted.include_schema:
         columns.append(("table_schema", pa.binary()))
     return _table(found, pa.schema(columns))
