@@ -7,6 +7,7 @@ when it is complete, so that it can be read while the next one is written; an em
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -14,16 +15,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from sparkport.errors import LimitExceededError
 from sparkport.spark.leftovers import discard, owned, sweep
 
 _PREFIX = "sparkport-spool-"
 _LATE = "late"
+_TAKEN = "taken"
+_DROPPED = ".dropped"
 _FIRST_BYTES = 1 << 20
 _FILE_BYTES = 16 << 20
 _FILE_SECONDS = 0.5
-_MOST_BYTES = 2 << 30
+_MUCH_BYTES = 2 << 30
+_MOST_BYTES = 8 << 30
 _WAIT_SECONDS = 0.05
 _MOST_WAIT_SECONDS = 60.0
 
@@ -54,8 +59,9 @@ class Partitions:
     """The rows of all partitions in their order, as far as they are written."""
 
     def __init__(self, folder: Path) -> None:
+        self.current = 0
         self._folder = folder
-        self._partition = self._number = 0
+        self._number = 0
 
     def ready(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are there by now and have not been yielded.
@@ -66,26 +72,36 @@ class Partitions:
             raise LimitExceededError(
                 f"the rows of this scan waited for {_MOST_WAIT_SECONDS:.0f} seconds to be read by the client"
             )
-        while (path := self._folder / f"{self._partition}-{self._number}").exists():
-            if path.stat().st_size:
-                yield from unspooled(path)
+        taken = self._folder / _TAKEN
+        while _is_moved(self._folder / f"{self.current}-{self._number}", taken):
+            if taken.stat().st_size:
+                yield from unspooled(taken)
                 self._number += 1
             else:
-                path.unlink()
-                self._partition, self._number = self._partition + 1, 0
+                taken.unlink()
+                self.current, self._number = self.current + 1, 0
+
+    def clear(self) -> None:
+        """Remove what tasks have left that are over: partitions after one that is missing."""
+        for path in self._folder.glob("*-*"):
+            path.unlink()
 
 
 def spool_partition(folder: str, header: bytes, partition: int, messages: Iterable[bytes]) -> Iterator[None]:
     """Write a partition, given as a header and messages of Arrow. Runs inside a task.
 
-    Waits while too much is unread, but not for ever: a task keeps others from running. Returns early when
-    the folder is gone: nobody wants the rows any more.
+    While much is unread, only the partition that is being read goes on: the files of others are removed, for
+    them to be written again later. That one waits too in the end, but not for ever: a task keeps others
+    from running. Returns early as well when the folder is gone: nobody wants the rows any more.
     """
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber():
+        raise RuntimeError("a task of this scan failed, and some of its rows may have been sent already")
     path = Path(folder, str(partition))
     number = 0
     left = iter(messages)
     while (first := next(left, None)) is not None:
-        if number and not _has_room(path.parent, Path(f"{path}-{number - 1}")):
+        if number and not _may_go_on(path, number):
             return
         most_bytes = _FILE_BYTES if number else _FIRST_BYTES  # the first rows come soon
         _write(path, header, itertools.chain([first], left), most_bytes)
@@ -95,29 +111,39 @@ def spool_partition(folder: str, header: bytes, partition: int, messages: Iterab
     yield from ()
 
 
-def _has_room(folder: Path, newest: Path) -> bool:
-    """Wait until there is room for one more file of a partition, and tell whether there is.
-
-    A partition waits only while its newest file is unread. The reader never waits for such a one, and what
-    it does wait for has begun, as tasks begin in the order of partitions: one of both can always go on.
-    """
-    late = folder / _LATE
+def _may_go_on(path: Path, number: int) -> bool:
+    """Wait until there is room for one more file of a partition, and tell whether there is."""
+    folder, newest = path.parent, Path(f"{path}-{number - 1}")
     changed_ns, deadline = 0, 0.0
-    while newest.exists() and _size(folder) > _MOST_BYTES:
+    while newest.exists() and (size := _size(folder)) > _MUCH_BYTES:
+        # The reader takes files the same way: one of both gets the first, and the partition with it.
+        if _is_moved(Path(f"{path}-0"), Path(f"{path}{_DROPPED}")):
+            for file in (Path(f"{path}{_DROPPED}"), *folder.glob(f"{path.name}-*")):
+                file.unlink()
+            return False
+        if size <= min(_MOST_BYTES, shutil.disk_usage(folder).free):
+            break
         now = time.monotonic()
         if (modified_ns := folder.stat().st_mtime_ns) != changed_ns:  # files come and go: somebody reads
             changed_ns, deadline = modified_ns, now + _MOST_WAIT_SECONDS
         elif now > deadline:
-            late.touch()
-        if late.exists():
+            (folder / _LATE).touch()
             return False
         time.sleep(_WAIT_SECONDS)
     return folder.exists()
 
 
+def _is_moved(path: Path, target: Path) -> bool:
+    try:
+        path.replace(target)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _size(folder: Path) -> int:
     total = 0
-    for path in folder.iterdir():
+    for path in folder.glob("*-*"):
         with suppress(FileNotFoundError):  # read meanwhile
             total += path.stat().st_size
     return total

@@ -51,17 +51,19 @@ def _spooled(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.Re
     """
     rdd, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
     header = arrow_schema.serialize().to_pybytes()
-    numbers = range(rdd.getNumPartitions())
+    count = rdd.getNumPartitions()
+    turn = _PARTITIONS_PER_CORE * jobs.host.settings.cores
     with spool_folder() as folder:
         partitions = Partitions(folder)
         task = functools.partial(spool_partition, str(folder), header)
-        turn = _PARTITIONS_PER_CORE * jobs.host.settings.cores
-        for first in numbers[::turn]:
-            work = functools.partial(_spool, rdd, task, numbers[first : first + turn])
+        while partitions.current < count:
+            numbers = range(partitions.current, min(partitions.current + turn, count))
+            work = functools.partial(_spool, rdd, task, numbers)
             with closing(jobs.followed(call, table, work, seconds=_LOOK_SECONDS)) as running:
                 for _ in running:
                     yield from partitions.ready()
             yield from partitions.ready()
+            partitions.clear()
 
 
 def _spool(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 
 from sparkport.errors import LimitExceededError
 from sparkport.spark import spools
@@ -28,10 +29,12 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every message have a file of its own, and three of them be too many."""
+    """Let every message have a file of its own, three of them be much, and six too much."""
+    size = len(HEADER + message(0))
     monkeypatch.setattr(spools, "_FIRST_BYTES", 1)
     monkeypatch.setattr(spools, "_FILE_BYTES", 1)
-    monkeypatch.setattr(spools, "_MOST_BYTES", 3 * len(message(0)))
+    monkeypatch.setattr(spools, "_MUCH_BYTES", 3 * size)
+    monkeypatch.setattr(spools, "_MOST_BYTES", 6 * size)
 
 
 def message(number: int) -> bytes:
@@ -87,72 +90,91 @@ def test_slow_rows_are_not_held_back(folder: Path, monkeypatch: pytest.MonkeyPat
     assert ready(Partitions(folder)) == [1, 2, 3]
 
 
+def taken(folder: Path, partitions: Partitions, *numbers: int) -> Iterator[bytes]:
+    """Yield messages of the first partition, of which the reader takes the first file at once."""
+    for number in numbers:
+        yield message(number)
+        if number == numbers[0]:
+            assert ready(partitions) == [number]
+    assert folder.exists()
+
+
 @pytest.mark.usefixtures("small_files")
-def test_a_task_waits_for_its_reader(folder: Path) -> None:
-    """Only so much is ahead of the reader, and all of it comes."""
-    numbers = list(range(20))
-    task = threading.Thread(target=write, args=[folder, 0, *numbers])
-    task.start()
+def test_what_nobody_reads_yet_is_dropped(folder: Path) -> None:
+    """A task whose partition has its turn later ends, and can be run again."""
     partitions = Partitions(folder)
-    most = 0
-    found: list[int] = []
-    while len(found) < len(numbers):
-        time.sleep(0.01)
-        most = max(most, len(list(folder.iterdir())))
-        found += ready(partitions)
-    task.join(5)
+    write(folder, 1, *range(10, 30))
 
-    assert found == numbers
-    assert most <= 6
+    assert list(folder.iterdir()) == []
+    write(folder, 0, 1)
+    assert ready(partitions) == [1]
+    assert partitions.current == 1
+    write(folder, 1, 10, 11, 12)
+    assert ready(partitions) == [10, 11, 12]
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_partition_without_unread_rows_does_not_wait(folder: Path) -> None:
-    """The first file of each can always be written: the reader may wait for just that."""
-    for partition in range(20):
-        write(folder, partition, partition)
+def test_the_partition_that_is_read_goes_on(folder: Path) -> None:
+    """It may have more unread than others."""
+    partitions = Partitions(folder)
+    list(spool_partition(str(folder), HEADER, 0, taken(folder, partitions, 0, 1, 2, 3, 4, 5, 6)))
+    write(folder, 1, *range(10, 30))
 
-    assert ready(Partitions(folder)) == list(range(20))
+    assert sorted(path.name for path in folder.glob("*-*")) == [f"0-{number}" for number in range(1, 8)]
+    assert ready(partitions) == [1, 2, 3, 4, 5, 6]
+    assert partitions.current == 1
+
+
+@pytest.mark.usefixtures("small_files")
+def test_all_rows_come_once_however_slowly_they_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the client reads anything, nothing is given up, and nothing comes twice."""
+    monkeypatch.setattr(spools, "_MOST_WAIT_SECONDS", 0.5)
+    rows = [list(range(start, start + 20)) for start in (0, 100, 200)]
+    partitions = Partitions(folder)
+    found: list[int] = []
+    turns = 0
+    while partitions.current < len(rows):
+        turns += 1
+        tasks = [
+            threading.Thread(target=write, args=[folder, number, *rows[number]])
+            for number in range(partitions.current, len(rows))
+        ]
+        for task in tasks:
+            task.start()
+        while any(task.is_alive() for task in tasks):
+            for batch in partitions.ready():
+                found += batch["n"].to_pylist()
+                time.sleep(0.01)
+        found += ready(partitions)
+        partitions.clear()
+        assert turns < 50
+
+    assert found == [number for partition in rows for number in partition]
 
 
 @pytest.mark.usefixtures("small_files")
 def test_rows_that_nobody_reads_are_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that has stalled for too long is told so when it comes back; all tasks end."""
+    """A client that has stalled for too long is told so when it comes back."""
     monkeypatch.setattr(spools, "_MOST_WAIT_SECONDS", 0.2)
     partitions = Partitions(folder)
-    tasks = [threading.Thread(target=write, args=[folder, partition, *range(20)]) for partition in range(2)]
-    for task in tasks:
-        task.start()
-    for task in tasks:
-        task.join(10)
+    list(spool_partition(str(folder), HEADER, 0, taken(folder, partitions, *range(20))))
 
-    assert not any(task.is_alive() for task in tasks)
     with pytest.raises(LimitExceededError, match="seconds to be read"):
         ready(partitions)
 
 
-@pytest.mark.usefixtures("small_files")
-def test_a_partition_may_wait_long_for_one_that_is_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As long as the client reads anything, nothing is given up."""
-    monkeypatch.setattr(spools, "_MOST_WAIT_SECONDS", 0.3)
-    numbers = list(range(20))
-    tasks = [threading.Thread(target=write, args=[folder, partition, *numbers]) for partition in range(2)]
-    for task in tasks:
-        task.start()
-    partitions = Partitions(folder)
-    found: list[int] = []
-    until = time.monotonic() + 30
-    while len(found) < 40 and time.monotonic() < until:
-        for batch in partitions.ready():
-            found += batch["n"].to_pylist()
-            time.sleep(0.05)
-        time.sleep(0.01)
-    for task in tasks:
-        task.join(5)
+def test_a_task_is_not_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of its rows may have been sent, and others would not begin where they end."""
 
-    assert found == numbers * 2
+    class Again:
+        def attemptNumber(self) -> int:  # noqa: N802  (Spark's name)
+            return 1
+
+    monkeypatch.setattr(TaskContext, "get", Again)
+    with pytest.raises(RuntimeError, match="failed"):
+        write(folder, 0, 1)
 
 
 @pytest.mark.usefixtures("small_files")
