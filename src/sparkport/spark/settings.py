@@ -23,12 +23,15 @@ _JOINED = {
     "spark.sql.extensions": ",",
 }
 
+_LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
+
 # What may be set on a session that runs already, and so also over Spark Connect.
 _SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     # A column may be called ${...}, which Spark would replace, quoted or not.
     "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    _LARGE_TYPES: "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Small splits: the first batch of a scan is there early, and a cancelled scan has little to throw away.
     "spark.sql.files.maxPartitionBytes": "8m",
@@ -78,6 +81,8 @@ class SparkSettings:
     def __post_init__(self) -> None:
         if not self.warehouse:
             raise ValueError("the warehouse needs a path")
+        if self.conf.get(_LARGE_TYPES, "false").lower() != "false":
+            raise ValueError(f"{_LARGE_TYPES} has to stay false: texts go to clients with small offsets")
         if self.remote is not None and not self.remote.startswith("sc://"):
             raise ValueError(f"a Spark Connect address begins with sc://, not {self.remote!r}")
         if not (_LOCAL.fullmatch(self.master) or self.master == "yarn" or self.master.startswith(_MASTERS)):

@@ -7,11 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.files import Storage, location_of, storage_of
+from sparkport.spark.delta.commits import commit_name
+from sparkport.spark.delta.errors import UnreadableLogError
+from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
 from sparkport.spark.delta.listing import newest_version
 from sparkport.spark.folders import HIDDEN, MORE, folder_of, joined, name_of
+
+_log = structlog.get_logger("sparkport.spark")
 
 DEFAULT_SCHEMA = "default"
 _LOG = "_delta_log"
@@ -20,15 +27,21 @@ _SUFFIX = ".db"
 _TICK_NS = 100_000_000
 _REMOTE_SECONDS = 2.0
 
+_Newest: TypeAlias = tuple[int, Stamp | None]
+
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table of the warehouse: where it is, and its newest version."""
+    """A table of the warehouse: where it is, and its newest version.
+
+    On a local disk `stamp` tells a commit from that of another table that took the place of this one.
+    """
 
     schema: str
     name: str
     root: str
     version: int
+    stamp: Stamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +137,11 @@ class Warehouse:
                 yield joined(before, name), f"{folder}/{name}"
 
     def _add_table(self, tables: dict[str, TableEntry], schema: str, folder: str, root: str) -> bool:
-        version = self._folders.newest_version(root)
-        if version is None:
+        newest = self._folders.newest(root)
+        if newest is None:
             return False
         name = name_of(folder)
-        tables[name] = TableEntry(schema, name, root, version)
+        tables[name] = TableEntry(schema, name, root, *newest)
         return True
 
 
@@ -139,7 +152,7 @@ class _Folder:
     modified_ns: int
     read_ns: int
     names: list[str]
-    version: int | None
+    newest: _Newest | None
 
 
 class _Folders:
@@ -155,9 +168,10 @@ class _Folders:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def newest_version(self, root: str) -> int | None:
-        """Return the newest version of a Delta table, or None if there is none in that folder."""
-        return _newest(self.names(f"{root}/{_LOG}"))
+    def newest(self, root: str) -> _Newest | None:
+        """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
+        version = _newest_version(self.names(f"{root}/{_LOG}"))
+        return None if version is None else (version, None)
 
     def exists(self, folder: str) -> bool:
         """Tell whether there is such a folder."""
@@ -171,16 +185,17 @@ class _LocalFolders(_Folders):
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._known: dict[str, _Folder] = {}
+        self._unreadable: set[str] = set()
 
     def names(self, folder: str) -> list[str]:
         """Return what is in a folder; nothing if there is no such folder."""
         found = self._read(folder)
         return found.names if found else []
 
-    def newest_version(self, root: str) -> int | None:
-        """Return the newest version of a Delta table, or None if there is none in that folder."""
+    def newest(self, root: str) -> _Newest | None:
+        """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
         found = self._read(f"{root}/{_LOG}")
-        return found.version if found else None
+        return found.newest if found else None
 
     def _read(self, folder: str) -> _Folder | None:
         try:
@@ -188,17 +203,39 @@ class _LocalFolders(_Folders):
         except (FileNotFoundError, NotADirectoryError):
             self._known.pop(folder, None)
             return None
+        except OSError as error:
+            self._leave_out(folder, str(error.strerror))
+            return None
         known = self._known.get(folder)
         if known and known.modified_ns == modified and known.read_ns - modified > _TICK_NS:
             return known
         now = time.time_ns()
-        names = super().names(folder)
-        version = _newest(names) if folder.endswith(_LOG) else None
-        self._known[folder] = found = _Folder(modified, now, names, version)
+        try:
+            names = super().names(folder)
+            newest = self._newest_of(folder, names) if folder.endswith(_LOG) else None
+        except UnreadableLogError as error:
+            self._leave_out(folder, str(error))
+            return None
+        self._known[folder] = found = _Folder(modified, now, names, newest)
         return found
 
+    def _newest_of(self, folder: str, names: list[str]) -> _Newest | None:
+        version = _newest_version(names)
+        if version is None:
+            return None
+        try:
+            return version, self._storage.stamp(f"{folder}/{commit_name(version)}")
+        except FileNotFoundError:
+            return version, None  # there is a checkpoint alone
 
-def _newest(names: list[str]) -> int | None:
+    def _leave_out(self, folder: str, reason: str) -> None:
+        """Say once that a folder cannot be looked into: what is beside it can be served."""
+        if folder not in self._unreadable:
+            self._unreadable.add(folder)
+            _log.warning("folder left out of the listing", folder=folder, reason=reason)
+
+
+def _newest_version(names: list[str]) -> int | None:
     try:
         return newest_version("", names)
     except NotFoundError:

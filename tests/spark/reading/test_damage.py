@@ -200,3 +200,18 @@ def test_a_wrong_size_in_the_log_costs_no_row(lake: Lake) -> None:
         size = wrong
 
         assert sorted(ids(lake.read("size"))) == [1, 2, 3]
+
+
+def test_a_log_that_cannot_be_read_is_left_out_and_told(lake: Lake) -> None:
+    """A commit that is a folder stands for files that the server may not open."""
+    written(lake, "whole")
+    written(lake, "closed")
+    commit = lake.root("closed") / "_delta_log" / f"{0:020}.json"
+    commit.unlink()
+    commit.mkdir()
+
+    assert "whole" in listed(lake)
+    assert "closed" not in listed(lake)
+    assert (
+        refusal(lake, "closed") == f"the log of table '{lake.schema}.closed' cannot be read: Is a directory"
+    )

@@ -168,3 +168,12 @@ def test_the_users_ivy_settings_come_from_the_conf_or_the_environment(
 
     assert SparkSettings("/data").ivy_settings == "/env.xml"
     assert SparkSettings("/data", conf={"spark.jars.ivySettings": "/conf.xml"}).ivy_settings == "/conf.xml"
+
+
+def test_large_offsets_are_refused() -> None:
+    """Rows would be misread that Spark writes with them."""
+    name = "spark.sql.execution.arrow.useLargeVarTypes"
+
+    assert session_conf(SparkSettings("w"))[name] == "false"
+    with pytest.raises(ValueError, match="has to stay false"):
+        SparkSettings("w", conf={name: "True"})

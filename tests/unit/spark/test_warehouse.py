@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkport.spark.warehouse import Warehouse
+from tests.logs import captured_logs
 
 
 def commit(root: Path, version: int = 0) -> None:
@@ -157,3 +158,34 @@ def test_relative_folder_is_taken_from_where_the_server_started(
 
     assert warehouse.root == str(tmp_path / "lakehouse")
     assert warehouse.table_folder("s", "t") == str(tmp_path / "lakehouse" / "s.db" / "t")
+
+
+def test_a_table_made_anew_is_another(tmp_path: Path) -> None:
+    """Whoever drops a table and makes one of the same name and version changes the listing."""
+    commit(tmp_path / "t")
+    age(tmp_path)
+    warehouse = Warehouse(str(tmp_path))
+    first, again = warehouse.listing(), warehouse.listing()
+    shutil.rmtree(tmp_path / "t")
+    commit(tmp_path / "t")
+    second = warehouse.listing()
+
+    assert again is first
+    assert second.version > first.version
+    assert names(warehouse) == {"default": {"t": 0}}
+
+
+def test_what_cannot_be_looked_into_is_left_out(tmp_path: Path) -> None:
+    """Links in a circle, as folders of others would be: the rest is served, and the log says so once."""
+    commit(tmp_path / "s.db" / "t")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "s.db" / "log").mkdir()
+    (tmp_path / "s.db" / "log" / "_delta_log").symlink_to(tmp_path / "circle")
+    with captured_logs() as logs:
+        warehouse = Warehouse(str(tmp_path))
+        found = [names(warehouse) for _ in range(2)]
+
+    assert found == [{"default": {}, "s": {"t": 0}}] * 2
+    assert {entry["event"] for entry in logs} == {"folder left out of the listing"}
+    assert len(logs) == len({entry["folder"] for entry in logs})
+    assert {entry["reason"] for entry in logs} == {"Too many levels of symbolic links"}

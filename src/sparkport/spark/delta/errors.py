@@ -1,7 +1,8 @@
 """What can be wrong with the log of a Delta table.
 
 PreconditionError
-├── CorruptLogError          files of the log are missing or unreadable
+├── CorruptLogError          files of the log are missing or make no sense
+├── UnreadableLogError       the server may not read the log, or the disk fails
 └── PartitionValueError      a text in the log is no value of its column
 NotFoundError
 └── VersionNotFoundError     a version that is not there, not yet or no longer
@@ -31,6 +32,14 @@ class CorruptLogError(PreconditionError):
         super().__init__(f"the log of table '{table}' is damaged at version {version}: {detail}")
         self.table = table
         self.version = version
+
+
+class UnreadableLogError(PreconditionError):
+    """The file system does not give a file of the log, though there is one."""
+
+    def __init__(self, location: str, error: OSError) -> None:
+        table = table_label(location.partition("/_delta_log")[0])
+        super().__init__(f"the log of table '{table}' cannot be read: {error.strerror or 'the disk fails'}")
 
 
 class PartitionValueError(PreconditionError):

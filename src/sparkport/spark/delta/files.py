@@ -19,6 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from sparkport.spark.delta.errors import UnreadableLogError
+
 _URI = re.compile("(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<key>/.*)?")
 # What Hadoop calls other than Arrow does.
 _HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
@@ -35,7 +37,8 @@ class Stamp:
 class Storage(Protocol):
     """The few things that logs and staged rows ask of a file system.
 
-    All methods that read raise FileNotFoundError for what is not there.
+    All methods that read raise FileNotFoundError for what is not there, and UnreadableLogError for what
+    cannot be read.
     """
 
     @abstractmethod
@@ -84,38 +87,63 @@ class Storage(Protocol):
         raise NotImplementedError
 
 
+def _told(location: str, error: OSError) -> Exception:
+    """Return the error to raise: what is not there, or is no folder, stays as it is."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return error
+    return UnreadableLogError(location, error)
+
+
 class LocalStorage:
     """The local disk, without a detour: listing a log takes microseconds."""
 
     def names(self, folder: str) -> list[str]:
         """Return the names of what is in a folder, in no order."""
-        return os.listdir(folder)  # noqa: PTH208  (ten times as fast as Path.iterdir)
+        try:
+            return os.listdir(folder)  # noqa: PTH208  (ten times as fast as Path.iterdir)
+        except OSError as error:
+            raise _told(folder, error) from error
 
     def modification_times(self, folder: str) -> dict[str, int]:
         """Return when each file in a folder was written, in milliseconds."""
-        with os.scandir(folder) as entries:
-            return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+        try:
+            with os.scandir(folder) as entries:
+                return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+        except OSError as error:
+            raise _told(folder, error) from error
 
     def stamp(self, location: str) -> Stamp:
         """Return the identity of a file."""
-        found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
+        try:
+            found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
+        except OSError as error:
+            raise _told(location, error) from error
         return Stamp(found.st_mtime_ns // 1_000_000, (found.st_mtime_ns, found.st_size, found.st_ino))
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""
-        with open(location, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
-            return file.readall()
+        try:
+            with open(location, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
+                return file.readall()
+        except OSError as error:
+            raise _told(location, error) from error
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
         """Return a part of a file; less than `length` where it ends."""
-        with Path(location).open("rb") as file:
-            file.seek(offset)
-            return file.read(length)
+        try:
+            with Path(location).open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except OSError as error:
+            raise _told(location, error) from error
 
     def first_line(self, location: str) -> bytes:
         """Return the first line of a file."""
-        with Path(location).open("rb") as file:
-            return file.readline()
+        try:
+            with Path(location).open("rb") as file:
+                return file.readline()
+        except OSError as error:
+            raise _told(location, error) from error
 
     def open(self, location: str) -> pa.NativeFile:
         """Open a file for Arrow."""
