@@ -183,8 +183,14 @@ def _column_of(field: dict[str, Any], mode: str, is_partition: bool) -> TableCol
             is_year_month=is_year_month(field["type"]),
         )
     except UnsupportedTypeError:
-        text = pa.field(name, pa.string(), field["nullable"])
-        return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)
+        return text_column(field)
+
+
+def text_column(field: dict[str, Any]) -> TableColumn:
+    """Return the column for a field whose values clients get as text."""
+    name = field["name"]
+    text = pa.field(name, pa.string(), field["nullable"])
+    return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)
 
 
 def _physical_field(field: Mapping[str, Any], mode: str) -> pa.Field:

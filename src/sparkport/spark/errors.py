@@ -111,6 +111,8 @@ _DAMAGED = (
     r"|is not a Parquet file|pyarrow\.lib\.Arrow(Invalid|TypeError|NotImplementedError)|\bOSError: "
     r"|DELTA_DELETION_VECTOR|DeletionVector\w*\.scala"
 )
+_TOO_NEW = r"DELTA_UNSUPPORTED_FEATURES_FOR_READ|DELTA_INVALID_PROTOCOL_VERSION"
+_WORKER = r"Python worker (exited unexpectedly|failed to connect back)|a task of this scan failed"
 _SILENT = r"Connection refused|failed to connect to all addresses|StatusCode\.UNAVAILABLE"
 
 _CHECK = (
@@ -136,6 +138,12 @@ def _read_only() -> SparkportError:
 def _damaged(table: str) -> PreconditionError:
     named = f" of table '{table}'" if table else ""
     return PreconditionError(f"a data file{named} cannot be read: it is damaged, or not what the log says")
+
+
+def too_new(table: str) -> PreconditionError:
+    """Return the error for a table that nobody here can read."""
+    named = f"table '{table}'" if table else "a table"
+    return PreconditionError(f"{named} needs a newer version of Delta than this Spark has")
 
 
 def _without_feed(table: str) -> PreconditionError:
@@ -167,6 +175,8 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_FULL, lambda _: _full()),
     (_READ_ONLY, lambda _: _read_only()),
     (_MEMORY, lambda _: LimitExceededError("Spark has not enough memory for this statement")),
+    (_TOO_NEW, too_new),
+    (_WORKER, lambda _: UnavailableError("a worker of Spark died; try again")),
     # Before the next: Java calls a file that it may not open not found.
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
     (_VACUUMED, VacuumedError),

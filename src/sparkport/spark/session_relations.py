@@ -10,10 +10,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sparkport.errors import PreconditionError, SparkportError
-from sparkport.spark.columns import ROWID_KEY, TableColumn, column_of
+from sparkport.spark.columns import ROWID_KEY, TableColumn, column_of, text_column
 from sparkport.spark.delta.files import location_of
 from sparkport.spark.engine import Engine
 from sparkport.spark.session_metadata import Description, attempt, describe, spoken
+from sparkport.spark.types.storage import SparkType, is_year_month, leaves
 
 _COLLATIONS = "__COLLATIONS"
 # The catalog decides which commits of such a table count, not the log in its folder.
@@ -70,7 +71,18 @@ def read_relation(engine: Engine, path: tuple[str, ...], session: SparkSession) 
 def relation_columns(spark_schema: str) -> tuple[TableColumn, ...]:
     """Return the columns for a Spark schema in JSON; ids that sparkport keeps in a table are not shown."""
     fields = json.loads(spark_schema)["fields"]
-    return tuple(column_of(field) for field in fields if ROWID_KEY not in field["metadata"])
+    return tuple(
+        text_column(field) if _is_told_as_text(field["type"]) else column_of(field)
+        for field in fields
+        if ROWID_KEY not in field["metadata"]
+    )
+
+
+def _is_told_as_text(spark_type: SparkType) -> bool:
+    """Tell whether Spark cannot make Arrow of a type for what is inside of it: nothing, or months."""
+    if isinstance(spark_type, str):
+        return False
+    return any(leaf == "void" or is_year_month(leaf) for leaf in leaves(spark_type))
 
 
 @functools.lru_cache(maxsize=1024)

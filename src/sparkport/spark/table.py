@@ -42,11 +42,11 @@ from sparkport.spark.conflicts import Ids
 from sparkport.spark.constraints import shown_constraints
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.durability import Durability
-from sparkport.spark.delta.readable import unreadable_reason
+from sparkport.spark.delta.readable import NEWEST_READER, unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
-from sparkport.spark.errors import writing
+from sparkport.spark.errors import too_new, writing
 from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.keyed import outcome
@@ -341,6 +341,8 @@ class DeltaTable(DynamicTable):
             )
         if not files:
             return iter(())
+        if found.protocol.min_reader > NEWEST_READER:
+            raise too_new(str(self))  # Spark stumbles over it without a word of that
         _log.debug("scan by Spark SQL", table=str(self), reason=reason)
         query = functools.partial(
             delta_query,

@@ -210,6 +210,23 @@ def test_a_query_that_cannot_be_shown_is_explained(
         columns(catalog, "query", sql.format(s=schema.name))
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("array()", "[]"),
+        ("map()", "{}"),
+        ("array(map())", "[{}]"),
+        ("struct(array() AS a, 1 AS b)", "{[], 1}"),
+        ("map('k', array())", "{k -> []}"),
+        ("array(interval 3 month)", "[INTERVAL '3' MONTH]"),
+        ("struct(interval 14 month AS m)", "{INTERVAL '14' MONTH}"),
+    ],
+)
+def test_what_arrow_has_no_values_for_is_text(catalog: SparkCatalog, value: str, shown: str) -> None:
+    """Lists of nothing in particular, and months inside of others, come as Spark writes them."""
+    assert rows(catalog, "query", f"SELECT {value} AS v") == [{"v": shown}]
+
+
 def test_an_error_of_the_running_query_is_sparks(catalog: SparkCatalog) -> None:
     """What only running it brings out has a code and a sentence too."""
     with pytest.raises(InvalidRequestError, match=r"[Dd]ivision by zero"):

@@ -215,3 +215,27 @@ def test_a_log_that_cannot_be_read_is_left_out_and_told(lake: Lake) -> None:
     assert (
         refusal(lake, "closed") == f"the log of table '{lake.schema}.closed' cannot be read: Is a directory"
     )
+
+
+@pytest.mark.parametrize(
+    "needed",
+    [
+        {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": ["fancy"],
+            "writerFeatures": ["fancy"],
+        },
+        {"minReaderVersion": 9, "minWriterVersion": 9},
+    ],
+    ids=["feature", "version"],
+)
+def test_a_table_of_a_newer_delta_is_told(lake: Lake, needed: dict[str, Any]) -> None:
+    """What neither we nor Spark can read is no internal error."""
+    name = f"newer-{needed['minReaderVersion']}"
+    written(lake, name)
+    commit = lake.root(name) / "_delta_log" / f"{1:020}.json"
+    commit.write_text(json.dumps({"protocol": needed}) + "\n")
+
+    label = f"{lake.schema}.{name}"
+    assert refusal(lake, name) == f"table '{label}' needs a newer version of Delta than this Spark has"

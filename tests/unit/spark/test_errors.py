@@ -137,6 +137,16 @@ def test_a_syntax_error_is_the_callers() -> None:
             "the server has no access to the files of the table",
         ),
         (
+            "[DELTA_UNSUPPORTED_FEATURES_FOR_READ] Unsupported Delta read feature: table file:/data/t",
+            PreconditionError,
+            "table 's.t' needs a newer version of Delta than this Spark has",
+        ),
+        (
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+            UnavailableError,
+            "a worker of Spark died; try again",
+        ),
+        (
             "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (a > 0) violated by row: - a : 1",
             ConstraintViolationError,
             "CHECK constraint of table 's.t' failed",

@@ -8,7 +8,9 @@ from typing import Any
 
 from sparkport.spark.delta.actions import Metadata, Protocol
 
-_NEWEST_READER = 3
+NEWEST_READER = 3
+"""The newest version of the protocol for readers, since when there are features instead."""
+
 _UNDERSTOOD = frozenset(
     {
         "columnMapping",
@@ -61,7 +63,7 @@ _INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}  # that a
 
 def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
     """Return why a table's files cannot be read by Arrow alone, or None if they can."""
-    if protocol.min_reader > _NEWEST_READER:
+    if protocol.min_reader > NEWEST_READER:
         return f"the table needs reader version {protocol.min_reader}"
     unknown = sorted(protocol.reader_features - _UNDERSTOOD)
     if unknown:

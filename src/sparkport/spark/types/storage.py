@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -55,6 +55,17 @@ def storage_type(spark_type: SparkType) -> pa.DataType:
             return storage_type(spark_type["sqlType"])
         case other:
             raise UnsupportedTypeError(str(other))
+
+
+def leaves(spark_type: SparkType) -> Iterator[str]:
+    """Yield the types that a type is made of in the end."""
+    if isinstance(spark_type, str):
+        yield spark_type
+        return
+    members = [field["type"] for field in spark_type.get("fields", ())]
+    inner = (spark_type.get(key) for key in ("elementType", "keyType", "valueType", "sqlType"))
+    for member in (*members, *filter(None, inner)):
+        yield from leaves(member)
 
 
 def is_year_month(spark_type: SparkType) -> bool:
