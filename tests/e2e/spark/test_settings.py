@@ -40,7 +40,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (("--config", "itself.toml"), "sparkport: itself.toml: there is no setting 'config'"),
         (("--config", "list.toml"), "sparkport: list.toml: port is a whole number, not a list\n"),
         (("--config", "range.toml"), "'--port'"),
-        (("taken",), "File exists: 'taken'"),
+        (("taken",), "sparkport: the warehouse 'taken' is a file, not a folder\n"),
     ],
 )
 def test_a_wrong_setting_is_explained(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
