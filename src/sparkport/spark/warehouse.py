@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import structlog
 
-from sparkport.errors import NotFoundError
+from sparkport.errors import NotFoundError, PreconditionError
 from sparkport.spark.delta.commits import commit_name
 from sparkport.spark.delta.errors import UnreadableLogError
 from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
@@ -67,7 +67,7 @@ class Warehouse:
             # Spark has another current folder, and takes a relative path for a name.
             self.root = os.path.abspath(self.root)  # noqa: PTH100  (Path.resolve would follow links)
         storage = storage_of(self.root)
-        self._folders: _Folders = _LocalFolders(storage) if self._is_local else _Folders(storage)
+        self._folders: _Folders = _LocalFolders(storage, self.root) if self._is_local else _Folders(storage)
         self._lock = threading.Lock()
         # Later than any version of a server that ran before on the same folder.
         self._listing = Listing(int(clock() * 1000), {})
@@ -182,8 +182,9 @@ class _Folders:
 class _LocalFolders(_Folders):
     """Reads a folder again only after it has changed."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, root: str) -> None:
         super().__init__(storage)
+        self._root = root
         self._known: dict[str, _Folder] = {}
         self._unreadable: set[str] = set()
 
@@ -229,7 +230,12 @@ class _LocalFolders(_Folders):
             return version, None  # there is a checkpoint alone
 
     def _leave_out(self, folder: str, reason: str) -> None:
-        """Say once that a folder cannot be looked into: what is beside it can be served."""
+        """Say once that a folder cannot be looked into: what is beside it can be served.
+
+        Without the warehouse itself there is nothing beside it, and no tables would be a lie.
+        """
+        if folder == self._root:
+            raise PreconditionError(f"the server cannot look into its warehouse: {reason}")
         if folder not in self._unreadable:
             self._unreadable.add(folder)
             _log.warning("folder left out of the listing", folder=folder, reason=reason)

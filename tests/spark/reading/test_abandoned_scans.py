@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.session import SparkHost
+from sparkport.spark.spools import spool_partition
 from sparkport.spark.units import Sizes
 from tests.spark.reading.lake import Lake
 
@@ -183,6 +185,30 @@ def test_a_long_query_lets_others_have_their_turn(lake: Lake) -> None:
     assert reading.is_alive()
     reading.join(_PATIENCE)
     assert [row.as_py() for batch in [first, *found] for row in batch["n"]] == list(range(80))
+
+
+def test_partitions_that_are_dropped_are_computed_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a task leaves out, because the client reads slowly, comes in a later job; all rows come once."""
+    spool = spool_partition
+
+    def forgetful(folder: str, header: bytes, number: int, messages: Iterator[bytes]) -> Iterator[None]:
+        is_new = not (tmp_path / str(number)).exists()
+        (tmp_path / str(number)).touch()
+        return iter(()) if is_new and number in {3, 4, 11} else spool(folder, header, number, messages)
+
+    monkeypatch.setattr(sql_lane, "spool_partition", forgetful)
+    rows = sql_lane.scan(
+        lake.engine.jobs,
+        Call(),
+        "dropped",
+        lambda session: session.range(0, 60, 1, 20),
+        [pa.field("n", pa.int64())],
+    )
+
+    assert [row.as_py() for batch in rows for row in batch["n"]] == list(range(60))
+    assert len(list(tmp_path.iterdir())) == 20
 
 
 def test_large_partitions_come_whole_and_in_order(lake: Lake) -> None:

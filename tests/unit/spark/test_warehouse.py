@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkport.errors import PreconditionError
 from sparkport.spark.warehouse import Warehouse
 from tests.logs import captured_logs
 
@@ -189,3 +190,12 @@ def test_what_cannot_be_looked_into_is_left_out(tmp_path: Path) -> None:
     assert {entry["event"] for entry in logs} == {"folder left out of the listing"}
     assert len(logs) == len({entry["folder"] for entry in logs})
     assert {entry["reason"] for entry in logs} == {"Too many levels of symbolic links"}
+
+
+def test_a_warehouse_that_cannot_be_looked_into_is_not_empty(tmp_path: Path) -> None:
+    """A disk that fails has not dropped all tables."""
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+
+    with pytest.raises(PreconditionError, match=r"^the server cannot look into its warehouse: Too many"):
+        Warehouse(str(circle)).listing()

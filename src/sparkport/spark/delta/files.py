@@ -37,8 +37,8 @@ class Stamp:
 class Storage(Protocol):
     """The few things that logs and staged rows ask of a file system.
 
-    All methods that read raise FileNotFoundError for what is not there, and UnreadableLogError for what
-    cannot be read.
+    All methods that read raise FileNotFoundError for what is not there. What a local disk has and does not
+    give is an UnreadableLogError.
     """
 
     @abstractmethod
