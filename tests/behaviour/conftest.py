@@ -47,7 +47,6 @@ CATALOGS: dict[str, Callable[[pytest.FixtureRequest], FullCatalog]] = {"memory":
 _TOO_MANY = "too many statements for Spark"
 _NO_STAGING = "the Spark engine has no staged transactions"
 _NO_DISTINCT = "the log does not count distinct values"
-_NO_PRIVATE_VIEW = "after its own write a transaction sees the table as that has left it"
 _NO_EMPTY_COMMIT = "a statement without rows makes no version"
 _NOT_ON_SPARK: dict[str, str] = {
     "test_types": _TOO_MANY,
@@ -59,9 +58,6 @@ _NOT_ON_SPARK: dict[str, str] = {
     "test_statistics_follow_every_statement": _NO_DISTINCT,
     "test_statistics_are_those_of_the_transaction": _NO_DISTINCT,
     "test_statistics_of_a_removed_column_are_not_those_of_its_successor": _NO_DISTINCT,
-    "test_writes_of_others_stay_hidden_after_an_own_write": _NO_PRIVATE_VIEW,
-    "test_own_view_can_be_pinned": _NO_PRIVATE_VIEW,
-    "test_conflict_is_seen_after_an_own_write_too": _NO_PRIVATE_VIEW,
     "test_snapshot_of_another_table_is_not_found": "a table that was replaced keeps its history",
     "test_version_that_never_was_is_not_found": "the error also tells which versions there are",
 }

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call, DynamicSchema
-from sparkport.errors import PreconditionError
+from sparkport.errors import InvalidRequestError, PreconditionError
 from tests.behaviour.engine import delete, ids, insert, numbers, update, values, version
 
 
@@ -38,13 +38,30 @@ def test_repeated_statement_returns_the_first_outcome(schema: DynamicSchema) -> 
 
 
 def test_key_is_that_of_one_table(schema: DynamicSchema) -> None:
-    """The same key on another table is another statement; on the same one the rows are not compared."""
+    """The same key on another table is another statement; on the same one it is refused for other rows."""
     one, other = numbers(schema, 1, name="one"), numbers(schema, 1, name="other")
 
     assert insert(one, [{"n": 2}], keyed("k")) == 1
     assert insert(other, [{"n": 2}], keyed("k")) == 1
-    assert insert(other, [{"n": 5}, {"n": 6}], keyed("k")) == 1
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        insert(other, [{"n": 5}, {"n": 6}], keyed("k"))
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        delete(other, ids(other)[:1], keyed("k"))
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        insert(other, [{"n": 2}], Call("somebody else", idempotency_key="k"))
     assert values(one) == values(other) == [1, 2]
+
+
+def test_key_that_is_used_meanwhile_is_compared_too(schema: DynamicSchema) -> None:
+    """A statement that began before another with the same key was done is refused at its end."""
+    table = numbers(schema, 1)
+    late = table.begin_insert(keyed("k"), returning=False)
+    late.write(pa.record_batch({"n": [5]}))
+    insert(table, [{"n": 2}], keyed("k"))
+
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        late.commit()
+    assert values(table) == [1, 2]
 
 
 def test_failed_statement_leaves_no_key(schema: DynamicSchema) -> None:

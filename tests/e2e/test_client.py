@@ -422,3 +422,55 @@ def test_refusal_in_the_middle_of_a_large_insert_is_told(shop: Client) -> None:
     with pytest.raises(InvalidRequestError, match=r"^NOT NULL constraint"):
         shop.insert("sales", "stock", pa.RecordBatchReader.from_batches(schema, batches()))
     assert rows(shop) == STOCK.to_pylist()
+
+
+def test_rows_that_others_changed_since_the_scan_are_not_overwritten(
+    shop: Client, server: sparkport.Server
+) -> None:
+    """Of two who read, compute and write, the second is told, and may read again or insist."""
+    with connect(server.location, token=TOKEN) as other:
+        first, second = shop.scan("sales", "stock").read_all()["rowid"].to_pylist()
+        other.scan("sales", "stock").read_all()
+        other.update("sales", "stock", [first], pieces("pencil", 9))
+
+        with pytest.raises(ConflictError, match="changed the same rows"):
+            shop.update("sales", "stock", [first], pieces("pencil", 8))
+        with pytest.raises(ConflictError, match="changed the same rows"):
+            shop.delete("sales", "stock", [first, second])
+        assert rows(shop)[0]["pieces"] == 9
+        shop.update("sales", "stock", [first], pieces("pencil", 7))
+        shop.update("sales", "stock", [first], pieces("pencil", 6))
+        with pytest.raises(ConflictError):
+            other.delete("sales", "stock", [first])
+        assert other.delete("sales", "stock", [first], overwrite=True).affected_rows == 1
+    assert rows(shop) == [{"item": "ruler", "pieces": 5}]
+
+
+def test_own_statements_are_no_conflict(shop: Client) -> None:
+    """What a client has inserted, or changed before, it may change without reading it again."""
+    ids = shop.scan("sales", "stock").read_all()["rowid"].to_pylist()
+    shop.insert("sales", "stock", pieces("compass", 1))
+    for count in range(3):
+        shop.update("sales", "stock", [ids[0]], pieces("pencil", count))
+    shop.delete("sales", "stock", ids)
+
+    assert rows(shop) == [{"item": "compass", "pieces": 1}]
+
+
+def test_transaction_of_one_statement(shop: Client) -> None:
+    """With `auto_commit` the statement is checked against what the same block has read, and ends it."""
+    with shop.transaction(auto_commit=True) as own:
+        first, second = own.scan("sales", "stock").read_all()["rowid"].to_pylist()
+        own.update("sales", "stock", [first], pieces("pencil", 1))
+        transaction_id = str(own.transaction_id)
+        assert shop.transaction_status(transaction_id) is TransactionState.COMMITTED
+
+    def late() -> None:
+        with shop.transaction(auto_commit=True) as own:
+            own.scan("sales", "stock").read_all()
+            shop.update("sales", "stock", [second], pieces("ruler", 2), overwrite=True)
+            own.update("sales", "stock", [second], pieces("ruler", 3))
+
+    with pytest.raises(ConflictError):
+        late()
+    assert [row["pieces"] for row in rows(shop)] == [1, 2]

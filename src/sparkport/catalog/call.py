@@ -19,7 +19,8 @@ class Call:
 
     A call is made at the edge of the server and handed down explicitly. It is
     safe to use from any thread. Long work calls `check()` between steps. A statement with an
-    `idempotency_key` that the table knows already was done before (see `catalog.repeats`).
+    `idempotency_key` that the table knows already was done before (see `catalog.repeats`). An UPDATE or
+    DELETE with `if_version` is a conflict if its rows were changed since that snapshot of the table.
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class Call:
         "_lock",
         "deadline",
         "idempotency_key",
+        "if_version",
         "principal",
         "trace_id",
         "transaction_id",
@@ -41,7 +43,9 @@ class Call:
         timeout: float | None = None,
         trace_id: str = "",
         idempotency_key: str | None = None,
+        if_version: str | None = None,
     ) -> None:
+        self.if_version = if_version
         self.idempotency_key = idempotency_key
         self.principal = principal
         self.transaction_id = transaction_id
@@ -69,7 +73,29 @@ class Call:
 
     def outside_transaction(self) -> Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
-        other = Call(self.principal, timeout=self.remaining(), trace_id=self.trace_id)
+        return self._part(Call(self.principal, timeout=self.remaining(), trace_id=self.trace_id))
+
+    def inside_transaction(self, transaction_id: str) -> Call:
+        """Return a call that is over when this one is, and belongs to a transaction."""
+        timeout, trace_id = self.remaining(), self.trace_id
+        return self._part(
+            Call(self.principal, transaction_id=transaction_id, timeout=timeout, trace_id=trace_id)
+        )
+
+    def based_on(self, if_version: str | None) -> Call:
+        """Return this call for a statement on rows that were read in a snapshot."""
+        return self._part(
+            Call(
+                self.principal,
+                transaction_id=self.transaction_id,
+                timeout=self.remaining(),
+                trace_id=self.trace_id,
+                idempotency_key=self.idempotency_key,
+                if_version=if_version,
+            )
+        )
+
+    def _part(self, other: Call) -> Call:
         self.on_cancel(other.cancel)
         return other
 

@@ -72,8 +72,17 @@ class Statement(Protocol):
     """One running INSERT, UPDATE or DELETE. Nothing is visible before `commit`.
 
     Used by one thread. After `commit` or `abort` it is over; `abort` may be called
-    at any time, also twice.
+    at any time, also twice. An UPDATE or DELETE whose call has `if_version` is a ConflictError if another has
+    changed one of its rows since that snapshot of the table.
     """
+
+    @property
+    def version(self) -> str | None:
+        """After `commit`, the snapshot that a client with `if_version` may take its rows to be of.
+
+        That is the new one if nobody else has changed rows since `if_version`, and that itself otherwise.
+        """
+        return None
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -58,12 +58,23 @@ def connect(
 
 
 class Client:
-    """Speaks the contract dialect. Errors are those of `sparkport.errors`."""
+    """Speaks the contract dialect. Errors are those of `sparkport.errors`.
 
-    def __init__(self, channel: FlightChannel, headers: Headers, catalog: str = "") -> None:
+    The client remembers which version of a table it has scanned last. An UPDATE or DELETE by ids from that
+    scan is a ConflictError if another has changed one of the rows since; then scan again.
+    """
+
+    def __init__(
+        self,
+        channel: FlightChannel,
+        headers: Headers,
+        catalog: str = "",
+        versions: dict[TablePath, str] | None = None,
+    ) -> None:
         self._channel = channel
         self._headers = headers
         self._catalog = catalog
+        self._versions = {} if versions is None else versions
 
     @property
     def transaction_id(self) -> str | None:
@@ -171,26 +182,45 @@ class Client:
         *,
         returning: bool = False,
         key: str = "",
+        overwrite: bool = False,
     ) -> WriteResult:
-        """Replace the rows named by `row_ids`, by position, all or none."""
+        """Replace the rows named by `row_ids`, by position, all or none.
+
+        Raises ConflictError if another has changed one of them since this client has scanned the table; with
+        `overwrite` that does not matter.
+        """
         command = {
             "operation": "update",
             "schema_name": schema,
             "table_name": table,
             "row_ids": list(row_ids),
             "returning": returning,
+            **self._based_on(schema, table, overwrite=overwrite),
         }
         return self._put(command, rows, key)
 
     def delete(
-        self, schema: str, table: str, row_ids: Sequence[int], *, returning: bool = False, key: str = ""
+        self,
+        schema: str,
+        table: str,
+        row_ids: Sequence[int],
+        *,
+        returning: bool = False,
+        key: str = "",
+        overwrite: bool = False,
     ) -> WriteResult:
-        """Remove rows; ids that do not exist are ignored."""
-        body = {"schema_name": schema, "table_name": table, "row_ids": list(row_ids), "returning": returning}
+        """Remove rows; ids that do not exist are ignored. Raises ConflictError as `update` does."""
+        body = {
+            "schema_name": schema,
+            "table_name": table,
+            "row_ids": list(row_ids),
+            "returning": returning,
+            **self._based_on(schema, table, overwrite=overwrite),
+        }
         own = self._with_key(key)
         data = msgspec.json.encode(body)
         answer = _sent(lambda: own._action("delete", data, _Written), again=not returning)  # noqa: SLF001
-        return WriteResult(answer.affected_rows, _rows(answer.returning_data))
+        return self._written(body, answer)
 
     def scan(self, schema: str, table: str, at: TimePoint | None = None) -> pa.RecordBatchReader:
         """Return a stream of all rows, with the row id as the last column.
@@ -199,7 +229,9 @@ class Client:
         reader is let go of.
         """
         if at is None:
-            endpoints = list(self._info(schema, table).endpoint)
+            info = self._info(schema, table)
+            endpoints = list(info.endpoint)
+            self._remember(schema, table, msgspec.msgpack.decode(info.app_metadata, type=_Described).version)
         else:
             point = {"unit": str(at.unit), "value": at.value}
             body = msgspec.msgpack.encode({"schema": schema, "table": table, "time_point": point})
@@ -215,14 +247,17 @@ class Client:
         return pa.RecordBatchReader.from_batches(first, rest)
 
     @contextmanager
-    def transaction(self) -> Iterator[Client]:
+    def transaction(self, *, auto_commit: bool = False) -> Iterator[Client]:
         """Yield a client whose calls belong together: all are kept, or none.
 
         Leaving the block commits; an exception rolls back. Raises ConflictError
-        when another transaction has changed the same rows first.
+        when another transaction has changed the same rows first. With `auto_commit` all reads see one
+        moment, and the first statement ends the transaction: that works on every engine.
         """
-        begun = self._action("create_transaction", b'{"auto_commit":false}', _Transaction)
-        own = Client(self._channel, (*self._headers, (_TRANSACTION, begun.transaction_id)), self._catalog)
+        body = msgspec.json.encode({"auto_commit": auto_commit})
+        begun = self._action("create_transaction", body, _Transaction)
+        headers = (*self._headers, (_TRANSACTION, begun.transaction_id))
+        own = Client(self._channel, headers, self._catalog, {})
         try:
             yield own
         except BaseException:
@@ -253,7 +288,24 @@ class Client:
 
     def _with_key(self, key: str) -> Client:
         headers = (*self._headers, (_KEY, key or uuid.uuid4().hex))
-        return Client(self._channel, headers, self._catalog)
+        return Client(self._channel, headers, self._catalog, self._versions)
+
+    def _based_on(self, schema: str, table: str, *, overwrite: bool) -> dict[str, object]:
+        """Return which version the rows of a statement were read from, if that is to be checked."""
+        version = self._versions.get(TablePath(self._catalog, schema, table))
+        return {} if overwrite or version is None or self.transaction_id else {"if_version": version}
+
+    def _remember(self, schema: object, table: object, version: str | None) -> None:
+        path = TablePath(self._catalog, str(schema), str(table))
+        if version is None:
+            self._versions.pop(path, None)
+        else:
+            self._versions[path] = version
+
+    def _written(self, command: Mapping[str, object], answer: _Written) -> WriteResult:
+        if "if_version" in command:
+            self._remember(command["schema_name"], command["table_name"], answer.version)
+        return WriteResult(answer.affected_rows, _rows(answer.returning_data))
 
     def _put(self, command: dict[str, object], rows: Rows, key: str) -> WriteResult:
         own = self._with_key(key)
@@ -272,8 +324,7 @@ class Client:
             if failures:
                 raise failures[0] from None
             raise
-        answer = msgspec.msgpack.decode(result.app_metadata, type=_Written)
-        return WriteResult(answer.affected_rows, _rows(answer.returning_data))
+        return self._written(command, msgspec.msgpack.decode(result.app_metadata, type=_Written))
 
     def _stream(self, ticket: bytes) -> Iterator[pa.Schema | pa.RecordBatch]:
         """Yield the schema, then the batches."""
@@ -287,6 +338,11 @@ class Client:
 class _Written(msgspec.Struct):
     affected_rows: int
     returning_data: bytes | None = None
+    version: str | None = None
+
+
+class _Described(msgspec.Struct):
+    version: str | None = None
 
 
 class _Transaction(msgspec.Struct):

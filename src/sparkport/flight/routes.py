@@ -160,7 +160,7 @@ def _column_changed(request: Request, wanted: requests.AlterTableRequest, found:
 
 def _deleted(request: Request, wanted: object, written: rows.Written) -> bytes:
     del request, wanted
-    return contract.encode_delete(written.affected, written.rows)
+    return contract.encode_delete(written.affected, written.rows, written.version)
 
 
 def _begun(request: Request, wanted: object, transaction_id: str) -> bytes:

@@ -14,7 +14,7 @@ from sparkport.catalog.conform import batch_of, conform_batch, conform_column, r
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.repeats import check_returnable
+from sparkport.catalog.repeats import KeyMaker, check_returnable
 from sparkport.catalog.rowid import with_rowid
 from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.taking import take_batch
@@ -47,6 +47,10 @@ class Target(Protocol):
         """Return what others committed since the call's transaction took its snapshot."""
         raise NotImplementedError
 
+    def version_after(self, call: Call, newest: Version) -> str | None:
+        """Return the snapshot that a client may take its rows to be of after a commit on `newest`."""
+        raise NotImplementedError
+
     def commit(self, call: Call, change: Change) -> int:
         """Publish what `change` makes of the newest version, or stage it; return its count."""
         raise NotImplementedError
@@ -55,7 +59,13 @@ class Target(Protocol):
 class MemoryStatement(Statement):
     """Stages batches; the table changes only in `commit`."""
 
-    def __init__(self, call: Call, target: Target, base: Version, *, returning: bool) -> None:
+    operation = ""
+
+    def __init__(
+        self, call: Call, target: Target, base: Version, *, returning: bool, columns: tuple[str, ...] = ()
+    ) -> None:
+        self._keys = KeyMaker(call, self.operation, columns)
+        self._version = call.if_version
         self._call = call
         self._target = target
         self._base = base
@@ -64,9 +74,15 @@ class MemoryStatement(Statement):
         self._ids: list[RowIds] = []
         self._over = False
 
+    @property
+    def version(self) -> str | None:
+        """The snapshot that a client with `if_version` may take its rows to be of."""
+        return self._version
+
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Stage a batch and answer with its rows if that was asked for."""
         self._check_open()
+        self._keys.add(batch)
         return self._stage(batch)
 
     def commit(self) -> int:
@@ -74,19 +90,20 @@ class MemoryStatement(Statement):
         self._check_open()
         self._over = True
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
-        key = self._call.idempotency_key
+        key = self._keys.key()
 
         def change(call: Call, newest: Version) -> tuple[TableState, RowIds, int]:
+            self._version = self._target.version_after(call, newest)
             if not len(ids):
                 return newest.state, ids, 0  # a statement without rows counts as one all the same
             if key is None:
                 return self._apply(call, newest, ids)
-            done = newest.state.outcomes.get(key)
+            done = key.matched(newest.state.outcomes.get(key.name))
             if done is not None:
                 check_returnable(done, returning=self._returning)
                 return newest.state, ids[:0], done
             state, touched, count = self._apply(call, newest, ids)
-            return state.noted(key, count), touched, count
+            return state.noted(key.name, key.outcome(count)), touched, count
 
         return self._target.commit(self._call, change)
 
@@ -132,6 +149,8 @@ class MemoryStatement(Statement):
 class InsertStatement(MemoryStatement):
     """Appends rows under fresh ids."""
 
+    operation = "INSERT"
+
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._arrow_schema)
         checks.check_not_null(self._target.name, rows, self._arrow_schema)
@@ -159,10 +178,12 @@ class InsertStatement(MemoryStatement):
 class UpdateStatement(MemoryStatement):
     """Sets some columns of the rows named by id."""
 
+    operation = "UPDATE"
+
     def __init__(
         self, call: Call, target: Target, base: Version, columns: tuple[str, ...], *, returning: bool
     ) -> None:
-        super().__init__(call, target, base, returning=returning)
+        super().__init__(call, target, base, returning=returning, columns=columns)
         if not columns:
             raise InvalidRequestError("an UPDATE sets at least one column")
         schema = base.state.arrow_schema
@@ -213,6 +234,8 @@ class UpdateStatement(MemoryStatement):
 
 class DeleteStatement(MemoryStatement):
     """Removes the rows named by id; ids without a row are ignored."""
+
+    operation = "DELETE"
 
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != 1:

@@ -13,11 +13,11 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.repeats import repeated
+from sparkport.catalog.repeats import Outcome, repeated
 from sparkport.catalog.rowid import ROWID, with_rowid
-from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
+from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
-from sparkport.errors import NotFoundError
+from sparkport.errors import ConflictError, NotFoundError
 from sparkport.memory import statistics
 from sparkport.memory.alter import altered
 from sparkport.memory.predicates import filter_batch
@@ -158,7 +158,7 @@ class MemoryTable(DynamicTable):
         base = self._writable(call)
         done = _outcome(call, base)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, InsertStatement.operation, returning=returning)
         return InsertStatement(call, self, base, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
@@ -166,7 +166,7 @@ class MemoryTable(DynamicTable):
         base = self._writable(call)
         done = _outcome(call, base)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, UpdateStatement.operation, columns, returning=returning)
         return UpdateStatement(call, self, base, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
@@ -174,7 +174,7 @@ class MemoryTable(DynamicTable):
         base = self._writable(call)
         done = _outcome(call, base)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, DeleteStatement.operation, returning=returning)
         return DeleteStatement(call, self, base, returning=returning)
 
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
@@ -203,8 +203,25 @@ class MemoryTable(DynamicTable):
         return np.arange(first, first + count, dtype=np.int64)
 
     def changes_by_others(self, call: Call, base: Version) -> list[Version]:
-        """Return what others committed since the call's transaction took its snapshot."""
+        """Return what others committed since the rows were read, by the call's transaction or its client."""
+        if call.if_version is not None and call.transaction_id is None:
+            return self.history.since(self._read_version(call.if_version))
         return self._transactions.changes_by_others(call, self.history, base)
+
+    def version_after(self, call: Call, newest: Version) -> str | None:
+        """Return the snapshot that a client may take its rows to be of after a commit on `newest`."""
+        if call.if_version is None or call.transaction_id is not None:
+            return call.if_version
+        since = self.history.since(self._read_version(call.if_version))
+        if any(len(version.touched) for version in since if version.number <= newest.number):
+            return call.if_version
+        return f"{self.table_id}:{newest.number + 1}"
+
+    def _read_version(self, if_version: str) -> Version:
+        try:
+            return self.history.at(TimePoint(TimeUnit.SNAPSHOT, if_version), self.table_id)
+        except NotFoundError as error:
+            raise ConflictError(self._name, "the rows were read in another table or version") from error
 
     def commit(self, call: Call, change: Change) -> int:
         """Publish what `change` makes of the newest version, or stage it; return its count."""
@@ -244,7 +261,7 @@ class MemoryTable(DynamicTable):
         return newest
 
 
-def _outcome(call: Call, version: Version) -> int | None:
+def _outcome(call: Call, version: Version) -> Outcome | None:
     key = call.idempotency_key
     return None if key is None else version.state.outcomes.get(key)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.repeats import Outcome
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import NotFoundError
@@ -27,20 +28,20 @@ _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 class TableState:
     """What a table is at one moment. The schema has no row id field.
 
-    `outcomes` has how many rows each of the last statements with a key has changed.
+    `outcomes` has what has become of each of the last statements with a key.
     """
 
     arrow_schema: pa.Schema
     constraints: TableConstraints = field(default_factory=TableConstraints)
     rows: Rows = field(default_factory=Rows)
-    outcomes: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
-    def noted(self, key: str, affected: int) -> TableState:
+    def noted(self, key: str, outcome: Outcome) -> TableState:
         """Return the state with one more outcome; the oldest of very many are forgotten."""
         kept = dict(
             itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MOST_OUTCOMES + 1), None)
         )
-        return replace(self, outcomes=kept | {key: affected})
+        return replace(self, outcomes=kept | {key: outcome})
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ class UpdateCommand:
     table: str
     row_ids: tuple[int, ...]
     returning: bool
+    if_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class DeleteRequest:
     table: str
     row_ids: tuple[int, ...]
     returning: bool
+    if_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class _Put(msgspec.Struct):
     table_name: str
     row_ids: list[int] | None = None
     returning: bool = False
+    if_version: str | None = None
 
 
 class _Delete(msgspec.Struct):
@@ -180,6 +183,7 @@ class _Delete(msgspec.Struct):
     table_name: str
     row_ids: list[int]
     returning: bool = False
+    if_version: str | None = None
 
 
 class _Begin(msgspec.Struct):
@@ -264,14 +268,14 @@ def put_command(command: bytes) -> InsertCommand | UpdateCommand:
     if wire.operation == "insert":
         return InsertCommand(wire.schema_name, wire.table_name, wire.returning)
     ids = _row_ids(wire.row_ids or [], "UPDATE")
-    return UpdateCommand(wire.schema_name, wire.table_name, ids, wire.returning)
+    return UpdateCommand(wire.schema_name, wire.table_name, ids, wire.returning, wire.if_version)
 
 
 def delete(body: bytes) -> DeleteRequest:
     """Decode `delete`."""
     wire = _decode(body, _Delete)
     ids = _row_ids(wire.row_ids, "DELETE")
-    return DeleteRequest(wire.schema_name, wire.table_name, ids, wire.returning)
+    return DeleteRequest(wire.schema_name, wire.table_name, ids, wire.returning, wire.if_version)
 
 
 def begin(body: bytes) -> BeginRequest:
@@ -351,17 +355,19 @@ def encode_compressed(table: pa.Table) -> bytes:
     return data
 
 
-def encode_put(affected: int, rows: pa.Table | None) -> bytes:
+def encode_put(affected: int, rows: pa.Table | None, version: str | None = None) -> bytes:
     """Return the msgpack answer of a DoPut."""
     data = None if rows is None else encode_rows(rows)
-    return msgpack.encode({"status": "success", "affected_rows": affected, "returning_data": data})
+    answer = {"status": "success", "affected_rows": affected, "returning_data": data}
+    return msgpack.encode(answer if version is None else {**answer, "version": version})
 
 
-def encode_delete(affected: int, rows: pa.Table | None) -> bytes:
+def encode_delete(affected: int, rows: pa.Table | None, version: str | None = None) -> bytes:
     """Return the JSON answer of a delete."""
-    if rows is None:
-        return encode({"affected_rows": affected})
-    return encode({"affected_rows": affected, "returning_data": base64.b64encode(encode_rows(rows)).decode()})
+    answer: dict[str, object] = {"affected_rows": affected}
+    if rows is not None:
+        answer["returning_data"] = base64.b64encode(encode_rows(rows)).decode()
+    return encode(answer if version is None else {**answer, "version": version})
 
 
 def _decode(body: bytes, shape: type[T]) -> T:

@@ -17,12 +17,14 @@ _FUNCTION_CALL = "application/x-msgpack-duckdb-function-call"
 REUSE_CONNECTION = "arrow-flight-reuse-connection://?"
 
 
-def app_metadata(path: TablePath, comment: str) -> bytes:
+def app_metadata(path: TablePath, comment: str, version: str | None = None) -> bytes:
     """Return what the Airport client wants to know of a table beside its schema.
 
-    `path.catalog` must be the name that the client attached.
+    `path.catalog` must be the name that the client attached. `version` is for other clients: the snapshot
+    that a scan reads.
     """
-    return _metadata("table", path, comment=comment or None)
+    more = {} if version is None else {"version": version}
+    return _metadata("table", path, comment=comment or None, **more)
 
 
 def function_metadata(

@@ -20,6 +20,7 @@ from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
 from sparkport.spark.engine import Engine
+from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.gates import Gate
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.log_changes import Numbering
@@ -89,7 +90,8 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
     """
     if _is_complete(engine, seen) or engine.host.is_connect:
         return None
-    with table.gate.shared(call), engine.commits(table.root, str(table)).alone(call):
+    queue = engine.commits(table.root, seen.metadata.table_id, str(table))
+    with table.gate.shared(call), queue.alone(call):
         for _ in range(_MOST_TRIES):
             found = engine.log(table.root).snapshot()
             if _is_complete(engine, found):
@@ -98,7 +100,7 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
                 return None
             try:
                 work = functools.partial(log_changes.number_rows, _numbering(engine, table, found))
-                engine.jobs.run(call, str(table), work)
+                engine.jobs.run(call, str(table), while_writing(table.root, str(table), work))
             except ConflictError:
                 call.wait_cancelled(_PAUSE_SECONDS)
     raise ConflictError(str(table), "others write to it without ids, again and again")
@@ -164,6 +166,7 @@ def _numbering(engine: Engine, table: Numbered, found: DeltaSnapshot) -> Numberi
     return Numbering(
         table=str(table),
         root=table.root,
+        table_id=found.metadata.table_id,
         version=found.version,
         spark_schema=schema if column.is_absent else None,
         configuration=with_indexed_ids(found.metadata.configuration, schema),
@@ -171,5 +174,5 @@ def _numbering(engine: Engine, table: Numbered, found: DeltaSnapshot) -> Numberi
         paths=frozenset(file.path for file in files),
         parts=max(1, round(sum(file.size for file in files) / _FILE_BYTES)),
         most_rows=max(1, most),
-        first_ids=engine.row_ids(table.root).ranges,
+        first_ids=engine.row_ids(table.root, found.metadata.table_id).ranges,
     )

@@ -38,6 +38,7 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.evolution import bare, evolved
+from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.log_changes import LogChange, MakeRows
 from sparkport.spark.provisional import as_stored
@@ -97,34 +98,36 @@ class _Plan:
         return bool(self.found.files) and self.alteration.filled is not None
 
 
-def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> None:
-    """Make one change in one commit, again when another writer was faster."""
+def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
+    """Make one change in one commit, again when another writer was faster.
+
+    Returns the version it has made, None if it has made none, or if that is not known.
+    """
     for _ in range(_MOST_TRIES - 1):
         try:
-            _alter(call, engine, table, change)
+            return _alter(call, engine, table, change)
         except ConflictError:
             call.wait_cancelled(_PAUSE_SECONDS)
             call.check()
-        else:
-            return
-    _alter(call, engine, table, change)
+    return _alter(call, engine, table, change)
 
 
-def _alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> None:
+def _alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
     call.check()
     plan = _planned(call, engine, table, change)
     if plan is None:
-        return
+        return None
     _check_possible(call, engine, table, plan, change)
     if engine.host.is_connect:
         _check_rows(call, table, plan)
-        engine.jobs.run(call, str(table), connect_alter.work(table, plan.found, plan.alteration, change))
-        return
+        altered = connect_alter.work(table, plan.found, plan.alteration, change)
+        engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
+        return None
     stage = Stage(engine.staging)
     try:
         rows = _new_rows(call, table, plan, stage)
         work = functools.partial(log_changes.commit, _log_change(table, plan, change, rows))
-        engine.jobs.run(call, str(table), work)
+        return engine.jobs.run(call, str(table), while_writing(table.root, str(table), work)).version
     finally:
         stage.remove()
 
@@ -152,6 +155,7 @@ def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRo
     return LogChange(
         str(table),
         table.root,
+        metadata.table_id,
         plan.found.version,
         plan.spark_schema,
         with_indexed_ids(kept | packed(plan.alteration.shape.constraints), plan.spark_schema),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkport.catalog.repeats import Outcome
+from sparkport.errors import NotFoundError
 from sparkport.spark import log_changes
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
@@ -18,20 +20,21 @@ from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.errors import is_refusal
-from sparkport.spark.keyed import application, noted
-from sparkport.spark.log_changes import FileChange
+from sparkport.spark.keyed import noted
+from sparkport.spark.log_changes import CommitResult, FileChange
 from sparkport.spark.staged_rows import staged_rows
 from sparkport.spark.staging import Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Rows of some statements, each with a stage of its own, and the keys of those that have one."""
+    """Rows of some statements, each with a stage of its own, and the outcomes of those that have a key."""
 
     table: str
+    table_id: str
     stages: list[Stage]
     fields: list[dict[str, Any]]
-    keys: Mapping[str, int]
+    keys: Mapping[str, Outcome]
 
     @property
     def count(self) -> int:
@@ -49,46 +52,53 @@ class Append:
         return staged_rows(self.fields, self.stages, session)
 
 
-def append(log: DeltaLog, rows: Append, session: SparkSession) -> dict[str, int]:
-    """Append all in one commit; if some keys are in the log already, return these and do nothing."""
+def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
+    """Append all in one commit; if some keys are in the log already, tell these and do nothing.
+
+    Raises NotFoundError if another table has taken the place of the one that the rows are for.
+    """
+    found = log.snapshot()
+    if found.metadata.table_id != rows.table_id:
+        raise NotFoundError("table", rows.table)
     if not has_transactions(session):
         _by_writer(log.root, rows, session)
-        return {}
-    found = log.snapshot()
+        return CommitResult()
+    change = FileChange(
+        rows.table,
+        log.root,
+        found.metadata.table_id,
+        found.version,
+        "WRITE",
+        noted(rows.keys),
+        found.transactions,
+    )
     # A table that was adopted since the rows were staged has a column more.
     if rows.fits(found.metadata) and can_write(log.root, found.protocol, found.metadata):
-        return _by_server(log.root, found, rows, session)
-    if not rows.keys:
-        _by_writer(log.root, rows, session)
-        return {}
-    known = log_changes.append(
-        log.root, found.version, rows.read(session), noted(rows.keys), found.transactions, session
-    )
-    return {key: known[application(key)] for key in rows.keys if application(key) in known}
+        return _by_server(found, rows, change, session)
+    return log_changes.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
 
 
 def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
     writer = rows.read(session).write.format("delta").mode("append")
-    for key, affected in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
-        writer = writer.option("txnAppId", key).option("txnVersion", affected)
+    for key, outcome in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
+        writer = writer.option("txnAppId", key).option("txnVersion", outcome)
     writer.save(root)
 
 
-def _by_server(root: str, found: DeltaSnapshot, rows: Append, session: SparkSession) -> dict[str, int]:
-    files, withdraw = _new_files(root, found.metadata, rows)
+def _by_server(found: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession) -> CommitResult:
+    files, withdraw = _new_files(change.root, found.metadata, rows)
     size = sum(file.path.stat().st_size for file in files)
     metrics = {"numFiles": len(files), "numOutputRows": rows.count, "numOutputBytes": size}
-    actions, keys = [file.action for file in files], noted(rows.keys)
-    change = FileChange(rows.table, root, found.version, actions, "WRITE", metrics, keys, found.transactions)
+    actions = [file.action for file in files]
     try:
-        known = log_changes.commit_files(change, session)
+        result = log_changes.commit_files(replace(change, actions=actions, metrics=metrics), session)
     except Exception as error:
         if is_refusal(error):
             withdraw()
         raise
-    if known:
+    if result.known:
         withdraw()
-    return {key: known[application(key)] for key in rows.keys if application(key) in known}
+    return result
 
 
 def _new_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[NewFile], Callable[[], None]]:

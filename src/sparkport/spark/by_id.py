@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +12,10 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import conform_column, row_ids
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.repeats import Outcome, StatementKey
 from sparkport.catalog.rowid import rowid_name
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import (
-    ConflictError,
     InvalidRequestError,
     PreconditionError,
     RowNotFoundError,
@@ -21,51 +23,156 @@ from sparkport.errors import (
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import check_not_null, constraints_of
-from sparkport.spark import merges, row_changes
+from sparkport.spark import file_rewrite, merges, row_changes
 from sparkport.spark.checks import RowChecks
-from sparkport.spark.columns import table_columns
-from sparkport.spark.commits import Change
-from sparkport.spark.conflicts import Ids, is_untouched
+from sparkport.spark.columns import TableColumn, table_columns
+from sparkport.spark.commits import Change, Committed
+from sparkport.spark.conflicts import NO_IDS, FinalConflictError, Ids, is_untouched
+from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
+from sparkport.spark.evolution import bare
+from sparkport.spark.file_rewrite import Rewrite
+from sparkport.spark.merges import Merge
 from sparkport.spark.provisional import are_provisional
 from sparkport.spark.row_changes import Located, NewRows
 from sparkport.spark.statements import SparkStatement, Target
+from sparkport.spark.transactions import OwnWrite
 from sparkport.spark.types import decode
 
-_NO_IDS: Ids = np.empty(0, np.int64)
+_MAX_REMEMBERED = 100_000  # ids of a statement that its transaction keeps
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The rows to change in the version that the commit is based on; `present` are the ids that it has."""
+
+    base: DeltaSnapshot
+    present: Ids
+    located: Located | None
 
 
 class ByIdStatement(SparkStatement):
     """Changes the rows that are named by their ids."""
 
-    operation = ""
-
-    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
-        super().__init__(call, engine, target, returning=returning)
+    def __init__(
+        self, call: Call, engine: Engine, target: Target, *, returning: bool, columns: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(call, engine, target, returning=returning, columns=columns)
         name = rowid_name(self._shown)
         if name is None:
             raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
         if any(column.logical.lower() == "_metadata" for column in self._columns):
             reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
             raise UnsupportedOperationError("table", self._name, reason)
+        self._has_delta_transactions = not engine.host.is_connect
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
+        self._distinct = NO_IDS
+        self._is_rewritten = False
 
-    def _located_ids(self, located: Located | None, ids: Ids) -> Ids:
-        """Return those of the ids that are in the table now."""
-        if located is None:
-            return self._target.present_ids(self._call, ids)
-        return np.asarray(located.rows.column(self._rowid).to_numpy())
+    def _applied(self, key: StatementKey | None) -> Committed:
+        ids = np.concatenate([*self._ids, NO_IDS])
+        if not len(ids):
+            return Committed(0)
+        self._distinct = self._settled(ids)
+        with self._commits.alone(self._call):
+            return self._commits.change(self._call, key, functools.partial(self._planned, key))
 
-    def _in_place(self, located: Located, new_rows: NewRows | None) -> Change:
+    def _own_write(self, committed: Committed, version: int) -> OwnWrite:
+        del committed
+        changed = self._distinct if len(self._distinct) <= _MAX_REMEMBERED else None
+        return OwnWrite(version, changed, self._readded() if self._is_rewritten else None)
+
+    @abstractmethod
+    def _settled(self, ids: Ids) -> Ids:
+        """Return the ids, each once; of rows that came twice the last counts."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _readded(self) -> Ids:
+        """Return the ids of changed rows that are in files which were written again."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _planned(self, key: StatementKey | None) -> Change | None:
+        """Return what to do on the newest version, None if there is nothing to do."""
+        raise NotImplementedError
+
+    def _plan(self, *, whole: bool) -> _Plan:
+        """Find the rows in the newest version, and make sure that they are as the statement has read them."""
+        base = self._target.newest_snapshot()
+        self._check_same_table(base.metadata)
+        if whole:
+            self._check_same_columns(base.metadata)
+        ids = self._distinct
+        for basis in self._target.bases(self._call):
+            if not is_untouched(self._call, self._target, ids, basis, base.version):
+                raise FinalConflictError(self._name, "another transaction changed the same rows")
+        located = None
+        if len(ids) <= row_changes.MOST_DELETED:
+            whole = whole and len(ids) <= row_changes.MOST_UPDATED
+            located = self._target.locate(self._call, ids, base, whole=whole)
+        rows = located.rows if located else self._target.rows_of(self._call, ids, base, (self._rowid,))
+        return _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
+
+    def _each_once(self, present: Ids) -> Ids:
+        """Refuse to change a row by an id that another has too."""
+        distinct, counts = np.unique(present, return_counts=True)
+        if len(distinct) < len(present):
+            raise PreconditionError(
+                f"row id {int(distinct[counts > 1][0])} of table '{self._name}' names more than one row: rows"
+                " were copied with their ids; set column _sparkport_rowid of the copies to NULL in Spark"
+            )
+        return distinct
+
+    def _can_mark(self, plan: _Plan, most: int) -> bool:
+        """Tell whether the server can mark the old rows as deleted where they are."""
+        found = plan.base
+        return (
+            plan.located is not None
+            and len(self._distinct) <= most
+            and self._has_delta_transactions
+            and "://" not in self._root
+            and row_changes.is_possible(found.protocol, found.metadata)
+            and all(file.physical_rows is not None for file in found.files)
+        )
+
+    def _outcomes(self, key: StatementKey | None, affected: int) -> dict[str, Outcome]:
+        return {} if key is None else {key.name: key.outcome(affected)}
+
+    def _in_place(self, key: StatementKey | None, located: Located, new_rows: NewRows | None) -> Change:
+        self._is_rewritten = False
         affected = located.rows.num_rows
-        key = self._call.idempotency_key
-        keys = {} if key is None else {key: affected}
+        keys = self._outcomes(key, affected)
         work = functools.partial(
             row_changes.commit, self._path, self._target.root, located, new_rows, self.operation, keys
         )
         return Change(work, affected, notes_key=True)
+
+    def _by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
+        """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
+        self._is_rewritten = True
+        base, present = plan.base, plan.present
+        fields = {field["name"]: field for field in base.metadata.schema["fields"]}
+        if self._has_delta_transactions and file_rewrite.is_possible(base.protocol, base.metadata):
+            located = plan.located
+            files = self._target.files_near(present, base) if located is None else list(located.touched)
+            staged = [bare(fields[column.logical]) for column in (*names, self._id_column)]
+            rewrite = Rewrite(self._root, base, files, self._stage, staged, present)
+            keys = self._outcomes(key, len(present))
+            work = functools.partial(file_rewrite.commit, self._path, rewrite, self.operation, keys)
+            return Change(work, len(present), notes_key=True)
+        merge = Merge(
+            self._root,
+            base.version,
+            self._stage.on_disk(),
+            self._id_column.logical,
+            [column.logical for column in names],
+            base.metadata.schema["fields"],
+            present,
+        )
+        return Change(functools.partial(merges.update if names else merges.delete, merge), len(present))
 
     def _sent_ids(self, column: pa.Array) -> Ids:
         """Return the ids of a batch; refuse the numbers of rows that had no id when they were read."""
@@ -82,28 +189,24 @@ class ByIdStatement(SparkStatement):
 
         An ALTER carries no transaction id: after one the statement goes on from the altered table.
         """
-        seen = self._target.seen_version(self._call)
+        seen = self._target.seen_snapshot(self._call)
         if seen is not None:
-            columns = pa.schema(column.exact for column in table_columns(self._target.heading(seen).metadata))
+            columns = pa.schema(column.exact for column in table_columns(seen.metadata))
             seen = seen if columns.equals(self._shown) else None
-        return self._ordered(self._target.rows_by_id(self._call, ids, seen), ids)
+        return self._ordered(
+            self._target.rows_of(self._call, ids, seen or self._target.newest_snapshot()), ids
+        )
 
     def _ordered(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
         if found.schema.names != self._shown.names:
-            raise ConflictError(self._name, "its columns were altered meanwhile")
+            raise FinalConflictError(self._name, "its columns were altered meanwhile")
         known = found.column(self._rowid).to_numpy()
         order = np.argsort(known)
         at = np.searchsorted(known, ids, sorter=order)
         at = np.minimum(at, max(0, len(known) - 1))
-        picked = order[at] if len(known) else _NO_IDS
-        hits = picked[known[picked] == ids] if len(known) else _NO_IDS
+        picked = order[at] if len(known) else NO_IDS
+        hits = picked[known[picked] == ids] if len(known) else NO_IDS
         return take_rows(found, hits)
-
-    def _check_untouched(self, ids: Ids) -> None:
-        """First committer wins: refuse rows that others have changed since the call's transaction began."""
-        seen = self._target.seen_version(self._call)
-        if seen is not None and not is_untouched(self._call, self._target, ids, seen):
-            raise ConflictError(self._name, "another transaction changed the same rows")
 
 
 class UpdateStatement(ByIdStatement):
@@ -114,14 +217,12 @@ class UpdateStatement(ByIdStatement):
     def __init__(
         self, call: Call, engine: Engine, target: Target, columns: tuple[str, ...], *, returning: bool
     ) -> None:
-        super().__init__(call, engine, target, returning=returning)
+        super().__init__(call, engine, target, returning=returning, columns=columns)
         if not columns:
             raise InvalidRequestError("an UPDATE sets at least one column")
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
             raise InvalidRequestError("an UPDATE sets a column twice")
-        names = [column.exact.name for column in self._set]
-        self._checks = RowChecks(call, target, constraints_of(self._constraints, names))
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._set) + 1:
@@ -145,32 +246,25 @@ class UpdateStatement(ByIdStatement):
             old = old.set_column(index, old.schema.field(index), array)
         return old
 
-    def _applied(self) -> int:
-        ids = np.concatenate(self._ids) if self._ids else _NO_IDS
-        if not len(ids):
-            return 0
+    def _settled(self, ids: Ids) -> Ids:
         distinct = np.unique(ids)
         if len(distinct) < len(ids):
             self._keep_last(ids)
-        with self._commits.alone(self._call):
-            self._check_same_columns()
-            self._check_untouched(distinct)
-            return self._commits.change(self._call, functools.partial(self._planned, distinct))
+        return distinct
 
-    def _planned(self, distinct: Ids) -> Change:
-        located = self._target.located(self._call, distinct, whole=True)
-        missing = np.setdiff1d(distinct, self._located_ids(located, distinct))
+    def _readded(self) -> Ids:
+        return self._distinct if len(self._distinct) <= _MAX_REMEMBERED else NO_IDS
+
+    def _planned(self, key: StatementKey | None) -> Change | None:
+        plan = self._plan(whole=True)
+        missing = np.setdiff1d(self._distinct, plan.present)
         if len(missing):
             raise RowNotFoundError(int(missing[0]))
-        if self._checks.has_any:
-            self._check_new_rows(distinct)
-        if located is not None:
-            rows = self._new_rows(located)
-            return self._in_place(located, NewRows(rows, self._spark_fields(), self._stage))
-        names = [column.logical for column in self._set]
-        folder, id_name = self._stage.on_disk(), self._id_column.logical
-        work = functools.partial(merges.update, self._target.root, folder, id_name, names, distinct)
-        return Change(work, len(distinct))
+        self._check_new_rows(plan)
+        if plan.located is not None and self._can_mark(plan, row_changes.MOST_UPDATED):
+            rows = self._new_rows(plan.located)
+            return self._in_place(key, plan.located, NewRows(rows, self._spark_fields(), self._stage))
+        return self._by_spark(key, plan, self._set)
 
     def _new_rows(self, located: Located) -> pa.Table:
         """Return the rows that take the place of the located ones, as they are stored."""
@@ -184,17 +278,21 @@ class UpdateStatement(ByIdStatement):
             rows = rows.set_column(rows.schema.get_field_index(column.logical), column.logical, values)
         return rows
 
-    def _check_new_rows(self, distinct: Ids) -> None:
-        """Check the rows as they will be: those of the newest version with the new values."""
+    def _check_new_rows(self, plan: _Plan) -> None:
+        """Check the rows as they will be: those that the commit is based on with the new values."""
+        names = [column.exact.name for column in self._set]
+        checks = RowChecks(self._call, self._target, constraints_of(self._constraints, names))
+        if not checks.has_any:
+            return
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
-            rows = self._ordered(self._target.rows_by_id(self._call, ids, None), ids)
+            rows = self._ordered(self._target.rows_of(self._call, ids, plan.base), ids)
             for column in self._set:
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)
                 rows = rows.set_column(index, column.exact, values)
-            self._checks.add(rows.select(self._plain.names))
-        self._checks.check_keys(distinct)
+            checks.add(rows.select(self._plain.names))
+        checks.check_keys(plan.base.version, self._distinct)
 
     def _keep_last(self, ids: Ids) -> None:
         """Let the last value for a row win, as it would one batch at a time."""
@@ -215,28 +313,22 @@ class DeleteStatement(ByIdStatement):
         if self._returning:
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
-            ids = ids[~np.isin(ids, np.concatenate([*self._ids, _NO_IDS]))]
+            ids = ids[~np.isin(ids, np.concatenate([*self._ids, NO_IDS]))]
         self._ids.append(ids)
         return self._old_rows(ids) if self._returning else None
 
-    def _applied(self) -> int:
-        distinct = np.unique(np.concatenate([*self._ids, _NO_IDS]))
-        if not len(distinct):
-            return 0
-        with self._commits.alone(self._call):
-            self._check_untouched(distinct)
-            return self._commits.change(self._call, functools.partial(self._planned, distinct))
+    def _settled(self, ids: Ids) -> Ids:
+        return np.unique(ids)
 
-    def _planned(self, distinct: Ids) -> Change | None:
-        located = self._target.located(self._call, distinct, whole=False)
-        present = self._located_ids(located, distinct)
-        if not len(present):
+    def _readded(self) -> Ids:
+        return NO_IDS
+
+    def _planned(self, key: StatementKey | None) -> Change | None:
+        plan = self._plan(whole=False)
+        if not len(plan.present):
             return None
-        if located is not None:
-            return self._in_place(located, None)
-        if len(present) > merges.MOST_LISTED and not self._stage.rows:
-            self._stage.add(pa.record_batch([pa.array(present)], [self._id_column.logical]))
-            self._stage.close()
-        folder, id_name = self._stage.on_disk(), self._id_column.logical
-        work = functools.partial(merges.delete, self._target.root, folder, id_name, present)
-        return Change(work, len(present))
+        if plan.located is not None and self._can_mark(plan, row_changes.MOST_DELETED):
+            return self._in_place(key, plan.located, None)
+        ids = pa.record_batch([pa.array(plan.present)], [self._id_column.logical])
+        self._stage = self._stage.replaced(pa.Table.from_batches([ids]))
+        return self._by_spark(key, plan, [])

@@ -52,6 +52,7 @@ from sparkport.spark.creation import (
 from sparkport.spark.delta.durability import write_through_folders
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
+from sparkport.spark.folder_lock import exclusive, while_writing
 from sparkport.spark.functions.catalog_functions import (
     COMMENT,
     NO_FUNCTIONS,
@@ -150,6 +151,7 @@ class SparkCatalog(DynamicCatalog):
                 raise SchemaNotEmptyError(schema.name, len(entries))
             for entry in entries.values():
                 closed.enter_context(self.table(entry).gate.alone(call))
+                closed.enter_context(exclusive(call, entry.root, f"{entry.schema}.{entry.name}"))
             roots = [entry.root for entry in entries.values()]
             for folder in self.engine.warehouse.schema_folders(schema.name):
                 remove_schema(folder, roots, self.engine.trash)
@@ -186,7 +188,7 @@ class SparkCatalog(DynamicCatalog):
                 raise UnsupportedOperationError("table", str(table), "RENAME in an object store")
             if name != table.name:
                 work = functools.partial(log_changes.rename, table.root, name)
-                self.engine.jobs.run(call, str(table), work)
+                self.engine.jobs.run(call, str(table), while_writing(table.root, str(table), work))
                 self.move(call, table, name)
 
     def move(self, call: Call, table: DeltaTable, name: str) -> None:
@@ -197,7 +199,8 @@ class SparkCatalog(DynamicCatalog):
         # Spark may know the new folder from a table that was there before.
         self.engine.jobs.run(call, str(table), functools.partial(log_changes.forget, new))
         try:
-            move_folder(Path(old), Path(new))
+            with exclusive(call, old, str(table)):
+                move_folder(Path(old), Path(new))
         except FileExistsError as error:
             raise AlreadyExistsError("table", f"{table.schema}.{name}") from error
         self.engine.forget(new)
@@ -299,7 +302,8 @@ class SparkSchema(UndoingSchema):
                 catalog.create(call, path, made)
             else:
                 with existing.gate.alone(call):
-                    engine.jobs.run(call, path, functools.partial(replace_delta, made))
+                    work = functools.partial(replace_delta, made)
+                    engine.jobs.run(call, path, while_writing(root, path, work))
                     if existing.name != name and "://" not in root:
                         catalog.move(call, existing, name)
         found = self.table(call, name)
@@ -316,7 +320,7 @@ class SparkSchema(UndoingSchema):
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
-            with table.gate.alone(call):
+            with table.gate.alone(call), exclusive(call, table.root, str(table)):
                 remove_table(table.root, self._catalog.engine.trash)
             self._catalog.forget(table.root)
 
@@ -326,7 +330,7 @@ class SparkSchema(UndoingSchema):
             table = self.table(call, name)
             if table is None:
                 return False
-            with table.gate.alone(call):
+            with table.gate.alone(call), exclusive(call, table.root, str(table)):
                 if table.snapshot(call, None).time_point != made:
                     return False
                 remove_table(table.root, self._catalog.engine.trash)

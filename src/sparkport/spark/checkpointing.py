@@ -13,6 +13,7 @@ from sparkport.spark import log_changes
 from sparkport.spark.delta.durability import write_through_checkpoints
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import Heading
+from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.gates import Gate
 from sparkport.spark.jobs import Jobs
 
@@ -33,7 +34,8 @@ class Checkpointing:
         self._jobs = jobs
         self._gate = gate
         self._writing = threading.Lock()
-        self._tried = 0  # at this version; one that failed is not tried again with every statement
+        # At this version of a table; a checkpoint that failed is not tried again with every statement.
+        self._tried = "", 0
 
     def tend(self, table: str, log: DeltaLog) -> None:
         """Begin to write a checkpoint if one is due."""
@@ -41,18 +43,22 @@ class Checkpointing:
             return  # over Spark Connect Delta writes them itself
         try:
             newest, last = log.last_checkpoint()
-            due = newest - max(last, self._tried) >= _interval(log.heading(newest))
+            heading = log.heading(newest)
+            table_id, tried = self._tried
+            tried = tried if table_id == heading.metadata.table_id else 0
+            due = newest - max(last, tried) >= _interval(heading)
         except (SparkportError, OSError) as error:  # others may have dropped the table
             _log.debug("no checkpoint", table=table, reason=str(error))
             return
         if due and self._writing.acquire(blocking=False):
-            self._tried = newest
+            self._tried = heading.metadata.table_id, newest
             threading.Thread(target=self._write, args=(table, log), name="checkpoint", daemon=True).start()
 
     def _write(self, table: str, log: DeltaLog) -> None:
         try:
             with self._gate.shared(Call()):
-                self._jobs.run(Call(), table, functools.partial(log_changes.checkpoint, log.root))
+                work = functools.partial(log_changes.checkpoint, log.root)
+                self._jobs.run(Call(), table, while_writing(log.root, table, work))
                 write_through_checkpoints(log)
         except UnavailableError as error:
             _log.debug("no checkpoint", table=table, reason=str(error))

@@ -21,7 +21,7 @@ from sparkport.catalog.predicates import (
     In,
 )
 from sparkport.catalog.rowid import rowid_name
-from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.expressions.constraints import check_expressions
 
@@ -76,25 +76,26 @@ class RowChecks:
         if self._keys and rows.num_rows:
             self._kept.append(rows.select(sorted({name for key in self._keys for name in key.columns})))
 
-    def check_keys(self, replaced: np.typing.NDArray[np.int64] | None = None) -> None:
-        """Raise ConstraintViolationError if a key would be there twice; `replaced` rows have new keys."""
+    def check_keys(self, version: int, replaced: np.typing.NDArray[np.int64] | None = None) -> None:
+        """Raise ConstraintViolationError if a version would have a key twice; `replaced` rows have others."""
         if not self._kept:
             return
         fresh = pa.Table.from_batches(self._kept)
         for key in self._keys:
             known = KeySet(self._table.name, key, fresh)
-            for rows in self._present(key, fresh, replaced):
+            for rows in self._present(key, fresh, version, replaced):
                 known.check_apart(rows)
 
     def _present(
-        self, key: Key, fresh: pa.Table, replaced: np.typing.NDArray[np.int64] | None
+        self, key: Key, fresh: pa.Table, version: int, replaced: np.typing.NDArray[np.int64] | None
     ) -> Iterator[pa.Table]:
-        """Yield the keys of the newest version that may be among the fresh ones."""
+        """Yield the keys of a version that may be among the fresh ones."""
         hidden = rowid_name(self._table.arrow_schema)
         parts = [part for name in key.columns if (part := _near(name, fresh[name])) is not None]
         condition = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
         names = key.columns if replaced is None or hidden is None else (*key.columns, hidden)
-        options = ScanOptions(columns=tuple(names), filter=condition)
+        point = TimePoint(TimeUnit.VERSION, str(version))
+        options = ScanOptions(columns=tuple(names), filter=condition, time_point=point)
         for batch in self._table.scan(self._call.outside_transaction(), options):
             rows = pa.Table.from_batches([batch])
             if replaced is not None and hidden is not None:

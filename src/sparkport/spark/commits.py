@@ -17,6 +17,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.repeats import Outcome, StatementKey
 from sparkport.errors import (
     ConflictError,
     InvalidRequestError,
@@ -25,9 +26,12 @@ from sparkport.errors import (
     UnavailableError,
 )
 from sparkport.spark.appends import Append, append
+from sparkport.spark.conflicts import FinalConflictError
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.jobs import Jobs, Work
-from sparkport.spark.keyed import keyed_session
+from sparkport.spark.keyed import keyed_session, recorded
+from sparkport.spark.log_changes import CommitResult
 from sparkport.spark.staging import Stage
 
 _log = structlog.get_logger("sparkport.spark")
@@ -41,7 +45,18 @@ _GATHERING_SHARE = 0.25
 _GATHERING_SECONDS = 0.1
 
 T = TypeVar("T")
-Outcome = Callable[[str | None], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """How many rows a statement has changed, and in which version; None if it was done before.
+
+    `is_alone` says that the version has no rows of other statements.
+    """
+
+    affected: int
+    version: int | None = None
+    is_alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +65,18 @@ class _Append:
 
     stage: Stage
     fields: list[dict[str, Any]]
-    key: str | None = None
-    done: Future[int] = field(default_factory=Future)
+    key: StatementKey | None = None
+    done: Future[Committed] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Work that changes so many rows, and returns their number if another has done it before.
+    """Work that changes so many rows in one commit.
 
-    With `notes_key` it leaves the call's key in the log by itself.
+    With `notes_key` it leaves the statement's key in the log by itself.
     """
 
-    work: Work[int | None]
+    work: Work[CommitResult]
     affected: int
     notes_key: bool = False
 
@@ -71,15 +86,14 @@ class TableCommits:
 
     Statements that change rows go one after the other: of two that touch the same files Delta lets
     only one win. Appends need not wait for those. While one small append is under way others
-    gather, and the next commit takes them all. Statements of one key go one after the other too;
-    `outcome` tells what has become of a key, if anything has.
+    gather, and the next commit takes them all. Statements of one key go one after the other too.
     """
 
     def __init__(
-        self, jobs: Jobs, table: str, log: DeltaLog, outcome: Outcome, *, joins_keys: bool = True
+        self, jobs: Jobs, table: str, table_id: str, log: DeltaLog, *, joins_keys: bool = True
     ) -> None:
+        self.table_id = table_id
         self._jobs = jobs
-        self._outcome = outcome
         self._joins_keys = joins_keys
         self._keys: set[str] = set()
         self._table = table
@@ -102,54 +116,62 @@ class TableCommits:
             self._changing.release()
 
     @contextlib.contextmanager
-    def turn(self, call: Call) -> Iterator[None]:
-        """Be the only one with the call's key, if it has one; wait for it as long as the call lives."""
-        key = call.idempotency_key
+    def turn(self, call: Call, key: StatementKey | None) -> Iterator[None]:
+        """Be the only one with a key, if there is one; wait for it as long as the call lives."""
         if key is None:
             yield
             return
-        while not self._took(key):
+        while not self._took(key.name):
             call.check()
             call.wait_cancelled(_POLL_SECONDS)
         try:
             yield
         finally:
             with self._lock:
-                self._keys.discard(key)
+                self._keys.discard(key.name)
 
-    def change(self, call: Call, plan: Callable[[], Change | None]) -> int:
+    def outcome(self, key: StatementKey | None) -> int | None:
+        """Return how many rows the statement with a key has changed, None if it is not done.
+
+        Raises InvalidRequestError if another statement had the key.
+        """
+        return None if key is None else key.matched(recorded(self._log.transactions(), key.name))
+
+    def change(self, call: Call, key: StatementKey | None, plan: Callable[[], Change | None]) -> Committed:
         """Plan and run a change of rows, again when an outside writer was faster. The caller is alone.
 
-        Returns how many rows it has changed: with a key that is known meanwhile, those of then.
+        Every attempt is planned anew, and commits on the very version that it was planned for. With a
+        key that is known meanwhile, it is done already.
         """
-        key = call.idempotency_key
 
-        def attempt() -> int:
-            done = self._outcome(key)
-            change = plan() if done is None else None
+        def attempt() -> Committed:
+            done = self.outcome(key)
+            if done is not None:
+                return Committed(done)
+            change = plan()
             if change is None:
-                return done or 0
+                return Committed(0)
             work = change.work
             if key is not None and not change.notes_key:
                 work = _keyed(work, key, change.affected)
-            done = self._jobs.run(call, self._table, work)
-            if done is None:
+            result = self._run(call, work)
+            if key is not None and (result.known or result.version is None):
                 # Should another server have been faster, Delta has skipped the work.
-                done = self._outcome(key)
-            return change.affected if done is None else done
+                done = self.outcome(key)
+            return Committed(change.affected, result.version) if done is None else Committed(done)
 
         return self._landed(key, lambda: _retried(call, attempt))
 
-    def append(self, call: Call, stage: Stage, fields: Sequence[dict[str, Any]]) -> int:
+    def append(
+        self, call: Call, key: StatementKey | None, stage: Stage, fields: Sequence[dict[str, Any]]
+    ) -> Committed:
         """Append the rows of a stage in one commit, a few rows together with others that wait.
 
-        Such a joint commit is not cancelled once it is under way: it is of others too. Returns how
-        many rows the statement has appended.
+        Such a joint commit is not cancelled once it is under way: it is of others too.
         """
-        entry = _Append(stage, list(fields), call.idempotency_key)
+        entry = _Append(stage, list(fields), key)
         if not stage.is_small:
-            known = self._landed(entry.key, lambda: self._appended(call, [entry]).get(entry.key or ""))
-            return stage.rows if known is None else known
+            return self._landed(key, lambda: self._appended(call, [entry]).of(entry))
         with self._lock:
             self._waiting.append(entry)
             self._has_come.notify()
@@ -165,6 +187,9 @@ class TableCommits:
                         call.check()
         return entry.done.result()
 
+    def _run(self, call: Call, work: Work[T]) -> T:
+        return self._jobs.run(call, self._table, while_writing(self._log.root, self._table, work))
+
     def _took(self, key: str) -> bool:
         with self._lock:
             if key in self._keys:
@@ -172,20 +197,20 @@ class TableCommits:
             self._keys.add(key)
             return True
 
-    def _landed(self, key: str | None, work: Callable[[], T]) -> T | int:
-        """Return what work does; where Spark was lost on the way, the log tells whether it was done."""
+    def _landed(self, key: StatementKey | None, work: Callable[[], Committed]) -> Committed:
+        """Do work; should Spark be lost meanwhile, the log tells whether it was done."""
         try:
             return work()
         except UnavailableError:
             done = self._found(key)
             if done is None:
                 raise
-            return done
+            return Committed(done)
 
-    def _found(self, key: str | None) -> int | None:
+    def _found(self, key: StatementKey | None) -> int | None:
         """Return the outcome of a key, None also if that cannot be told now."""
         try:
-            return self._outcome(key)
+            return self.outcome(key)
         except (SparkportError, OSError) as error:
             _log.warning("a lost statement cannot be looked up", table=self._table, reason=str(error))
             return None
@@ -222,12 +247,12 @@ class TableCommits:
     def _commit(self, group: list[_Append]) -> None:
         try:
             while group:
-                known = self._appended(Call(), group)
+                result = self._appended(Call(), group)
                 for entry in group:
-                    if not known or entry.key in known:
-                        entry.done.set_result(known.get(entry.key or "", entry.stage.rows))
+                    if result.is_of(entry):
+                        _finish(entry, result)
                 # With a known key nothing was committed yet of the others.
-                group = [entry for entry in group if known and entry.key not in known]
+                group = [entry for entry in group if not result.is_of(entry)]
         except Exception as error:  # noqa: BLE001  (it goes to the statements that wait)
             if len(group) > 1 and isinstance(error, InvalidRequestError | PreconditionError):
                 # One of them is to blame: each gets a commit, and an error, of its own. After any other
@@ -239,27 +264,58 @@ class TableCommits:
             has_landed = isinstance(error, UnavailableError) and self._has_any(group)
             for entry in group:
                 if has_landed:
-                    entry.done.set_result(entry.stage.rows)
+                    entry.done.set_result(Committed(entry.stage.rows))
                 else:
                     entry.done.set_exception(error)
 
     def _has_any(self, group: Sequence[_Append]) -> bool:
         return any(self._found(entry.key) is not None for entry in group)
 
-    def _appended(self, call: Call, group: Sequence[_Append]) -> dict[str, int]:
-        """Append all, or nothing if some keys are known already: return these with their outcomes."""
+    def _appended(self, call: Call, group: Sequence[_Append]) -> _Appended:
+        """Append all, or nothing if some keys are known already."""
         rows = Append(
             self._table,
+            self.table_id,
             [entry.stage for entry in group],
             group[0].fields,
-            {entry.key: entry.stage.rows for entry in group if entry.key is not None},
+            {entry.key.name: entry.key.outcome(entry.stage.rows) for entry in group if entry.key},
         )
         work = functools.partial(append, self._log, rows)
         # In a conflict nothing was committed; another server may have noted the key, or adopted the table.
-        return _retried(call, lambda: self._jobs.run(call, self._table, work) or {}, _MOST_APPENDS)
+        result = _retried(call, lambda: self._run(call, work), _MOST_APPENDS)
+        return _Appended(result, len(group) == 1)
 
 
-def _is_done(future: Future[int]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """What has become of a group of appends."""
+
+    result: CommitResult
+    is_alone: bool
+
+    def is_of(self, entry: _Append) -> bool:
+        """Tell whether a statement of the group is done: all are, or those whose keys were known."""
+        return not self.result.known or self._known(entry) is not None
+
+    def of(self, entry: _Append) -> Committed:
+        """Return what a statement that is done is told. Raises InvalidRequestError for a key of another."""
+        known = self._known(entry)
+        if known is not None and entry.key is not None:
+            return Committed(entry.key.matched(known) or 0)
+        return Committed(entry.stage.rows, self.result.version, self.is_alone)
+
+    def _known(self, entry: _Append) -> Outcome | None:
+        return recorded(self.result.known, entry.key.name) if entry.key else None
+
+
+def _finish(entry: _Append, result: _Appended) -> None:
+    try:
+        entry.done.set_result(result.of(entry))
+    except InvalidRequestError as error:
+        entry.done.set_exception(error)
+
+
+def _is_done(future: Future[Committed]) -> bool:
     with contextlib.suppress(TimeoutError):
         future.exception(timeout=_POLL_SECONDS)
     return future.done()
@@ -270,6 +326,8 @@ def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
     for _ in range(most - 1):
         try:
             return work()
+        except FinalConflictError:
+            raise
         except ConflictError:
             call.wait_cancelled(pause * random.uniform(0.5, 1.5))  # noqa: S311  (to part those who collide)
             call.check()
@@ -277,9 +335,9 @@ def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
     return work()
 
 
-def _keyed(work: Work[int | None], key: str, affected: int) -> Work[int | None]:
-    def keyed(session: SparkSession) -> int | None:
-        with keyed_session(session, key, affected) as own:
+def _keyed(work: Work[CommitResult], key: StatementKey, affected: int) -> Work[CommitResult]:
+    def keyed(session: SparkSession) -> CommitResult:
+        with keyed_session(session, key.name, key.outcome(affected)) as own:
             return work(own)
 
     return keyed

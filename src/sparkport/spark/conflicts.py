@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,41 +15,54 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.taking import take_rows
+from sparkport.errors import ConflictError
 from sparkport.spark.columns import TableColumn, table_columns
 from sparkport.spark.delta.snapshots import Heading
 
 Ids = npt.NDArray[np.int64]
+NO_IDS: Ids = np.empty(0, np.int64)
+
+
+class FinalConflictError(ConflictError):
+    """A conflict that another attempt of the same statement cannot resolve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The version that the rows of a statement were read from, and later commits of the same transaction."""
+
+    version: int
+    own: tuple[int, ...] = ()
+
+    def gaps(self, newest: int) -> Iterator[tuple[int, int]]:
+        """Yield the versions between which only others have committed."""
+        starts = (self.version, *self.own)
+        ends = (*(version - 1 for version in self.own), newest)
+        return ((start, end) for start, end in zip(starts, ends, strict=True) if start < end)
 
 
 class Versioned(Protocol):
     """A table whose rows can be found by their ids in every version."""
 
-    def newest_version(self) -> int:
-        """Return the number of the newest version."""
-        raise NotImplementedError
-
     def heading(self, version: int) -> Heading:
         """Return what a version is, without its files."""
         raise NotImplementedError
 
-    def rows_by_id(self, call: Call, ids: Ids, version: int | None) -> pa.Table:
-        """Return the rows with these ids, in no order, as of a version or as they are now."""
+    def rows_at(self, call: Call, ids: Ids, version: int) -> pa.Table:
+        """Return the rows with these ids as of a version, in no order."""
         raise NotImplementedError
 
 
-def is_untouched(call: Call, table: Versioned, ids: Ids, seen: int) -> bool:
-    """Tell whether nobody has changed the rows since a version.
+def is_untouched(call: Call, table: Versioned, ids: Ids, basis: Basis, newest: int) -> bool:
+    """Tell whether nobody else has changed the rows from the basis of a statement up to a version.
 
     An ALTER changes no rows, whether it writes them again or not: what it has done to a column is
-    left out. Rows that were added before one can be known from the altered table.
+    left out. So are rows that were added meanwhile: nobody can have read them before.
     """
-    newest = table.newest_version()
-    if seen == newest:
-        return True
-    stops = _stops(table, seen, newest)
     return all(
-        before == after or _is_same(call, table, ids, before, after, allows_new=after != newest)
-        for before, after in itertools.pairwise(stops)
+        before == after or _is_same(call, table, ids, before, after)
+        for start, end in basis.gaps(newest)
+        for before, after in itertools.pairwise(_stops(table, start, end))
     )
 
 
@@ -77,17 +92,17 @@ def _identity(column: TableColumn) -> tuple[str, pa.DataType]:
     return column.physical.name, column.exact.type
 
 
-def _is_same(call: Call, table: Versioned, ids: Ids, before: int, after: int, *, allows_new: bool) -> bool:
+def _is_same(call: Call, table: Versioned, ids: Ids, before: int, after: int) -> bool:
     """Tell whether rows are the same in two versions, as far as both have the same columns."""
     *old, old_id = _columns(table, before)
     *new, new_id = _columns(table, after)
     known = {_identity(column): column.exact.name for column in new}
     shared = [(column.exact.name, known[_identity(column)]) for column in old if _identity(column) in known]
-    old_rows = table.rows_by_id(call, ids, before)
-    new_rows = table.rows_by_id(call, ids, after)
-    wanted = old_rows.column(old_id.exact.name).to_numpy() if allows_new else ids
-    one = _ordered(old_rows, [*(name for name, _ in shared), old_id.exact.name], wanted)
-    other = _ordered(new_rows, [*(name for _, name in shared), new_id.exact.name], wanted)
+    old_rows = table.rows_at(call, ids, before)
+    new_rows = table.rows_at(call, ids, after)
+    read = old_rows.column(old_id.exact.name).to_numpy()
+    one = _ordered(old_rows, [*(name for name, _ in shared), old_id.exact.name], read)
+    other = _ordered(new_rows, [*(name for _, name in shared), new_id.exact.name], read)
     # NaN is not equal to itself, but to its bytes.
     return bool(one.equals(other) or one.serialize() == other.serialize())
 

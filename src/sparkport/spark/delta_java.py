@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from sparkport.errors import ConflictError, UnsupportedOperationError
+from sparkport.errors import ConflictError, NotFoundError, UnsupportedOperationError
 
 _DELTA = "org.apache.spark.sql.delta"
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
@@ -71,18 +71,39 @@ class DeltaJava:
                 append = self.type("org.apache.spark.sql.SaveMode").Append
                 return self.operation("Write", append, *[self.none] * 8)
 
-    def transaction(self, root: str, version: int | None = None) -> Any:  # noqa: ANN401
-        """Begin at a version, or at the newest one."""
-        log = self.type(f"{_DELTA}.DeltaLog").forTable(self.session, root)
-        snapshot = log.update(False, self.none, self.none)
+    def transaction(self, root: str, table_id: str, table: str, version: int | None = None) -> Any:  # noqa: ANN401
+        """Begin at a version of the table with an id, or at its newest one.
+
+        Raises NotFoundError if another table has taken its place.
+        """
+        log, snapshot = self._newest(root)
+        if snapshot.metadata().id() != table_id:
+            # What Delta remembers of the folder may be of a table that others have dropped.
+            self.forget(root)
+            log, snapshot = self._newest(root)
+            if snapshot.metadata().id() != table_id:
+                raise NotFoundError("table", table)
         if version is not None and snapshot.version() != version:
             snapshot = log.getSnapshotAt(version, self.none, self.none, False)
         return log.startTransaction(self.none, self.some(snapshot))
 
+    def newest_transaction(self, root: str) -> Any:  # noqa: ANN401
+        """Begin at the newest version of whatever table is in a folder."""
+        log, snapshot = self._newest(root)
+        return log.startTransaction(self.none, self.some(snapshot))
+
+    def _newest(self, root: str) -> tuple[Any, Any]:
+        log = self.type(f"{_DELTA}.DeltaLog").forTable(self.session, root)
+        return log, log.update(False, self.none, self.none)
+
+    def forget(self, root: str) -> None:
+        """Let Delta forget a folder: another table may come to its place."""
+        path = self.type("org.apache.hadoop.fs.Path")(root)
+        self.type(f"{_DELTA}.DeltaLog").invalidateCache(self.session, path)
+
     def checkpoint(self, root: str) -> None:
         """Write a checkpoint of the newest version, if the table is still there."""
-        log = self.type(f"{_DELTA}.DeltaLog").forTable(self.session, root)
-        snapshot = log.update(False, self.none, self.none)
+        log, snapshot = self._newest(root)
         if snapshot.version() >= 0:
             log.checkpointAndCleanUpDeltaLog(snapshot, self.none)
 
@@ -90,9 +111,9 @@ class DeltaJava:
         """Let a transaction write no checkpoint after its commit."""
         transaction.postCommitHooks().subtractOne(self.singleton(f"{_DELTA}.hooks.CheckpointHook$"))
 
-    def transaction_at(self, root: str, version: int, table: str) -> Any:  # noqa: ANN401
+    def transaction_at(self, root: str, version: int, table_id: str, table: str) -> Any:  # noqa: ANN401
         """Begin at a version. Raises ConflictError if it is no longer the newest."""
-        found = self.transaction(root)
+        found = self.transaction(root, table_id, table)
         if found.readVersion() != version:
             raise ConflictError(table, "another writer changed it at the same time")
         return found
@@ -128,6 +149,15 @@ class DeltaJava:
             metadata.configuration(),
             metadata.createdTime(),
         )
+
+    def rows_at(self, root: str, version: int, files: Iterable[str]) -> Any:  # noqa: ANN401
+        """Return the rows of files of a version, which are given by the actions that added them, as JSON."""
+        log, snapshot = self._newest(root)
+        if snapshot.version() != version:
+            snapshot = log.getSnapshotAt(version, self.none, self.none, False)
+        is_streaming, adds = False, self.actions()
+        adds.add_json(files)
+        return log.createDataFrame(snapshot, adds.sequence(), is_streaming, self.none)
 
     def rows(self, transaction: Any, files: list[Any]) -> Any:  # noqa: ANN401
         """Return the rows of some files of a transaction's table, less those that are deleted."""
@@ -202,6 +232,10 @@ class Actions:
         for file in self._java.listed(new):
             ((kind, details),) = json.loads(file.json()).items()
             self.add_json([json.dumps({kind: {**details, "dataChange": False}})])
+
+    def decoded(self) -> Iterator[dict[str, Any]]:
+        """Yield the actions as a log has them."""
+        return (json.loads(item.json()) for item in self._items)
 
     def sequence(self) -> Any:  # noqa: ANN401
         """Return the actions as Delta wants them."""

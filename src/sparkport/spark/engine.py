@@ -8,7 +8,6 @@ from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
-from sparkport.spark.keyed import outcome
 from sparkport.spark.lanes import Lane
 from sparkport.spark.provisional import greatest_id
 from sparkport.spark.rowids import RowIds
@@ -52,22 +51,25 @@ class Engine:
         with self._lock:
             return self._logs.setdefault(root, DeltaLog(root))
 
-    def row_ids(self, root: str) -> RowIds:
-        """Return what hands out the row ids of a table."""
+    def row_ids(self, root: str, table_id: str) -> RowIds:
+        """Return what hands out the row ids of a table: of this one, and not of one that was there before."""
         log = self.log(root)
         with self._lock:
-            return self._row_ids.setdefault(root, RowIds(root, lambda: greatest_id(log.snapshot())))
+            kept = self._row_ids.get(root)
+            if kept is None or kept.table_id != table_id:
+                kept = RowIds(root, table_id, lambda: greatest_id(log.snapshot()))
+                self._row_ids[root] = kept
+            return kept
 
-    def commits(self, root: str, table: str) -> TableCommits:
-        """Return what orders the writes to a table."""
+    def commits(self, root: str, table_id: str, table: str) -> TableCommits:
+        """Return what orders the writes to a table: to this one, and not to one that was there before."""
         log, joins_keys = self.log(root), not self.host.is_connect
-
-        def known(key: str | None) -> int | None:
-            return None if key is None else outcome(log.snapshot(), key)
-
         with self._lock:
-            made = TableCommits(self.jobs, table, log, known, joins_keys=joins_keys)
-            return self._commits.setdefault(root, made)
+            kept = self._commits.get(root)
+            if kept is None or kept.table_id != table_id:
+                kept = TableCommits(self.jobs, table, table_id, log, joins_keys=joins_keys)
+                self._commits[root] = kept
+            return kept
 
     def forget(self, root: str) -> None:
         """Let go of a table that was dropped."""

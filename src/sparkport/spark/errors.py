@@ -90,6 +90,9 @@ DECISIONS: Mapping[str, Decision] = {
     "StreamingQueryException": Decision.FAULT,
 }
 
+CHANGED = "sparkport: the row was changed meanwhile"
+"""What a statement of the server's own fails with when it finds another row than it was planned for."""
+
 _CONFLICT = (
     r"Concurrent(Append|DeleteRead|DeleteDelete|Write|Transaction|Modification)Exception"
     r"|(Metadata|Protocol)ChangedException|DELTA_CONCURRENT_|DELTA_(METADATA|PROTOCOL)_CHANGED"
@@ -169,6 +172,7 @@ _UNREADY: Mapping[str, Callable[[str], SparkportError]] = {
 # Words in the text of an error or of its causes: the first that matches decides.
 _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CONFLICT, lambda table: ConflictError(table, "another writer changed it at the same time")),
+    (CHANGED, lambda table: ConflictError(table, "another writer changed the same rows")),
     (_CHECK, lambda table: ConstraintViolationError("CHECK", table)),
     (_NOT_NULL, lambda table: ConstraintViolationError("NOT NULL", table)),
     (_CANCELLED, lambda _: CancelledError()),

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from sparkport.errors import ConflictError
+from sparkport.spark.delta.durability import write_through_added
 from sparkport.spark.delta.files import location_of, resolve
-from sparkport.spark.delta_java import DeltaJava, has_transactions
+from sparkport.spark.delta_java import Actions, DeltaJava, has_transactions
 from sparkport.spark.names import quoted
 
 _ROW_IN_TASK = (1 << 33) - 1
@@ -35,6 +36,7 @@ class LogChange:
 
     table: str
     root: str
+    table_id: str
     version: int
     spark_schema: Mapping[str, Any]
     configuration: Mapping[str, str]
@@ -48,18 +50,32 @@ class FileChange:
     """What files become of those of a version: actions of the log, as JSON, and rows for new files.
 
     `noted` are the keys that the version has already. Another commit meanwhile is a conflict if it has
-    removed or changed one of the same files, or has noted one of the keys.
+    removed or changed one of the same files, or has noted one of the keys. With `fits`, it is one too if the
+    columns are no longer of these Spark types.
     """
 
     table: str
     root: str
+    table_id: str
     version: int
-    actions: list[str]
     operation: str
-    metrics: Mapping[str, int]
     keys: Mapping[str, int]
     noted: Mapping[str, int]
+    actions: Sequence[str] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
     rows: MakeRows | None = None
+    fits: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The version that a commit has made, None if that is not known.
+
+    Or the `known` keys that the log has already, with what it has noted: then nothing was done.
+    """
+
+    version: int | None = None
+    known: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,7 @@ class Numbering:
 
     table: str
     root: str
+    table_id: str
     version: int
     spark_schema: Mapping[str, Any] | None
     configuration: Mapping[str, str]
@@ -82,10 +99,10 @@ class Numbering:
     first_ids: Callable[[int, int], list[int]]
 
 
-def commit(change: LogChange, session: SparkSession) -> None:
+def commit(change: LogChange, session: SparkSession) -> CommitResult:
     """Make the change in one commit. Raises ConflictError if the table is no longer at its version."""
     java = DeltaJava(session)
-    transaction = java.transaction_at(change.root, change.version, change.table)
+    transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = transaction.metadata()
     new = java.changed(
         old, change.spark_schema, java.sequence(change.partition_columns), change.configuration
@@ -99,65 +116,45 @@ def commit(change: LogChange, session: SparkSession) -> None:
         transaction.readWholeTable()
     # After an operation that Delta does not know it would read the whole log again for its checksum.
     operation = java.operation("UpdateSchema", old.schema(), new.schema())
-    transaction.commit(actions.sequence(), operation)
+    return _committed(change.root, transaction, actions, operation)
 
 
-def commit_files(change: FileChange, session: SparkSession) -> dict[str, int]:
+def commit_files(change: FileChange, session: SparkSession) -> CommitResult:
     """Make the change in one commit, after whatever others have committed since its version.
 
-    Writes no checkpoint, also when one is due. Returns the keys that are noted already, if any are, with
-    what is noted; nothing is done then.
+    Writes no checkpoint, also when one is due. Raises ConflictError, and NotFoundError if another table has
+    taken the place of this one.
     """
+    if known := {key: change.noted[key] for key in change.keys if key in change.noted}:
+        return CommitResult(known=known)
     java = DeltaJava(session)
-    transaction = java.transaction(change.root, change.version)
-    if known := _known(change.keys, change.noted):
-        return known
+    transaction = java.transaction(change.root, change.table_id, change.table, change.version)
+    _check_fits(change, transaction)
     java.watch(transaction, change.keys)
     actions = java.actions()
     actions.add_json(change.actions)
     if change.rows is not None:
         actions.add_files(transaction.writeFiles(change.rows(session)._jdf))  # noqa: SLF001
-    for key, affected in change.keys.items():
-        actions.note(key, affected)
+    for key, version in change.keys.items():
+        actions.note(key, version)
     java.register(transaction, change.metrics)
     java.leave_checkpoint(transaction)
-    transaction.commit(actions.sequence(), java.operation_of_rows(change.operation))
-    return {}
+    return _committed(change.root, transaction, actions, java.operation_of_rows(change.operation))
 
 
-def append(
-    root: str,
-    version: int,
-    rows: DataFrame,
-    keys: Mapping[str, int],
-    noted: Mapping[str, int],
-    session: SparkSession,
-) -> dict[str, int]:
-    """Append rows in one commit that notes all the keys; return those that are noted already, if any are.
-
-    Then nothing is done. Raises ConflictError if another writer notes one of them at the same time,
-    or if the table has other columns than the rows.
-    """
-    if known := _known(keys, noted):
-        return known
-    java = DeltaJava(session)
-    transaction = java.transaction(root, version)
-    java.watch(transaction, keys)
-    present = {
-        field["name"]: field["type"] for field in json.loads(transaction.metadata().schemaString())["fields"]
-    }
-    if any(present.get(field.name) != field.jsonValue()["type"] for field in rows.schema):
-        raise ConflictError(root.rpartition("/")[2], "its columns were altered meanwhile")
-    actions = java.actions()
-    actions.add_files(transaction.writeFiles(rows._jdf))  # noqa: SLF001
-    for key, affected in keys.items():
-        actions.note(key, affected)
-    transaction.commit(actions.sequence(), java.operation_of_rows("WRITE"))
-    return {}
+def _committed(root: str, transaction: Any, actions: Actions, operation: Any) -> CommitResult:  # noqa: ANN401
+    """Commit. What the commit names is on the disk before anybody can see it."""
+    write_through_added(root, actions.decoded())
+    return CommitResult(int(transaction.commit(actions.sequence(), operation)))
 
 
-def _known(keys: Mapping[str, int], noted: Mapping[str, int]) -> dict[str, int]:
-    return {key: noted[key] for key in keys if key in noted}
+def _check_fits(change: FileChange, transaction: Any) -> None:  # noqa: ANN401
+    if not change.fits:
+        return
+    fields = json.loads(transaction.metadata().schemaString())["fields"]
+    present = {field["name"]: field["type"] for field in fields}
+    if any(present.get(field["name"]) != field["type"] for field in change.fits):
+        raise ConflictError(change.table, "its columns were altered meanwhile")
 
 
 def number_rows(change: Numbering, session: SparkSession) -> None:
@@ -166,7 +163,7 @@ def number_rows(change: Numbering, session: SparkSession) -> None:
     Raises ConflictError if the table is no longer at its version.
     """
     java = DeltaJava(session)
-    transaction = java.transaction_at(change.root, change.version, change.table)
+    transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = new = transaction.metadata()
     if change.spark_schema is not None:
         new = java.changed(old, change.spark_schema, old.partitionColumns(), change.configuration)
@@ -179,7 +176,7 @@ def number_rows(change: Numbering, session: SparkSession) -> None:
     if files:
         rows = _numbered(change, DataFrame(java.rows(transaction, files), session))
         actions.rearrange(files, transaction.writeFiles(rows._jdf))  # noqa: SLF001
-    transaction.commit(actions.sequence(), java.operation("UpdateSchema", old.schema(), new.schema()))
+    _committed(change.root, transaction, actions, java.operation("UpdateSchema", old.schema(), new.schema()))
 
 
 def _numbered(change: Numbering, frame: DataFrame) -> DataFrame:
@@ -205,7 +202,7 @@ def replace(
 ) -> None:
     """Put an empty table of other columns in the place of one; its history goes on."""
     java = DeltaJava(session)
-    transaction = java.transaction(root)
+    transaction = java.newest_transaction(root)
     old = transaction.metadata()
     new = old.copy(
         str(uuid.uuid4()),
@@ -234,7 +231,7 @@ def rename(root: str, name: str, session: SparkSession) -> None:
     if not has_transactions(session):
         return
     java = DeltaJava(session)
-    transaction = java.transaction(root)
+    transaction = java.newest_transaction(root)
     old = transaction.metadata()
     transaction.updateMetadata(java.renamed(old, name), False)
     transaction.commit(java.empty, java.operation("UpdateSchema", old.schema(), old.schema()))
@@ -248,7 +245,7 @@ def checkpoint(root: str, session: SparkSession) -> None:
 def dependent_checks(root: str, column: tuple[str, ...], session: SparkSession) -> list[str]:
     """Return the CHECKs of Delta's own that read a column or field."""
     java = DeltaJava(session)
-    metadata = java.transaction(root).metadata()
+    metadata = java.newest_transaction(root).metadata()
     path = java.sequence(column)
     constraints = java.singleton("org.apache.spark.sql.delta.constraints.Constraints$")
     found = constraints.findDependentConstraints(java.session, path, metadata)
@@ -258,6 +255,4 @@ def dependent_checks(root: str, column: tuple[str, ...], session: SparkSession) 
 def forget(root: str, session: SparkSession) -> None:
     """Let Spark forget a folder: another table may come to its place."""
     if has_transactions(session):
-        java = DeltaJava(session)
-        path = java.type("org.apache.hadoop.fs.Path")(root)
-        java.type("org.apache.spark.sql.delta.DeltaLog").invalidateCache(java.session, path)
+        DeltaJava(session).forget(root)

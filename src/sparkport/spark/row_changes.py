@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from sparkport.catalog.repeats import Outcome
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
@@ -26,7 +27,7 @@ from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vect
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.errors import is_refusal
 from sparkport.spark.keyed import noted
-from sparkport.spark.log_changes import FileChange, MakeRows
+from sparkport.spark.log_changes import CommitResult, FileChange, MakeRows
 from sparkport.spark.staged_rows import staged_rows
 from sparkport.spark.staging import Stage
 from sparkport.spark.tasks import POSITION
@@ -60,6 +61,11 @@ class Located:
         for number in np.unique(numbers):
             yield self.found.files[number], np.sort(positions[numbers == number])
 
+    @property
+    def touched(self) -> Iterator[DataFile]:
+        """Yield each file that has some of the rows."""
+        return (self.found.files[number] for number in np.unique(self.rows.column(FILE_NUMBER).to_numpy()))
+
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
@@ -88,13 +94,12 @@ def commit(
     located: Located,
     new_rows: NewRows | None,
     operation: str,
-    keys: Mapping[str, int],
+    keys: Mapping[str, Outcome],
     session: SparkSession,
-) -> int | None:
+) -> CommitResult:
     """Remove the located rows, and put others in their place.
 
-    With a key that the log has already, do nothing and return how many rows it stands for. Raises
-    ConflictError if the rows are gone.
+    With a key that the log has already, do nothing. Raises ConflictError if the rows are gone.
     """
     found = located.found
     files = list(located.files())
@@ -105,7 +110,7 @@ def commit(
     ]
     vectors_file, vectors = write_vectors(root, [deleted for _, deleted in shrunk])
     written = [vectors_file]
-    actions = [_removal(file) for file, _ in files]
+    actions = [removal(file) for file, _ in files]
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MOST_ROWS
     if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
@@ -125,22 +130,23 @@ def commit(
             change = FileChange(
                 table,
                 root,
+                found.metadata.table_id,
                 found.version,
-                actions,
                 operation,
-                metrics,
                 noted(keys),
                 found.transactions,
+                actions,
+                metrics,
                 rows,
             )
-            done_already = log_changes.commit_files(change, session)
+            result = log_changes.commit_files(change, session)
     except Exception as error:
         if is_refusal(error):
             discard(*written)
         raise
-    if done_already:
+    if result.known:
         discard(*written)
-    return next(iter(done_already.values()), None)
+    return result
 
 
 @contextlib.contextmanager
@@ -163,7 +169,8 @@ def _with_earlier(file: DataFile, root: str, positions: Positions) -> Positions:
     return np.sort(np.concatenate([deleted_positions(file.deletion_vector, root), positions]), kind="stable")
 
 
-def _removal(file: DataFile) -> str:
+def removal(file: DataFile) -> str:
+    """Return the action that removes a file from the table, as JSON."""
     said: dict[str, Any] = {
         "path": file.logged_path,
         "deletionTimestamp": int(time.time() * 1000),

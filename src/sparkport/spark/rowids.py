@@ -23,12 +23,14 @@ _FOLDER = "_sparkport/rowids"
 class RowIds:
     """Hands out the ids of one table.
 
-    A server claims a block of ids by making a file of its number, which only one can do. In stores
-    where that cannot be told, it takes one of two thousand million blocks by chance. `greatest` tells
-    the greatest id that is in the table, which may be a copy of another with the ids of that.
+    A server claims a block of ids by making a file of its number in a folder of the table's id, which only
+    one can do. In stores where that cannot be told, it takes one of two thousand million blocks by
+    chance. `greatest` tells the greatest id that is in the table, which may be a copy of another with the
+    ids of that.
     """
 
-    def __init__(self, root: str, greatest: Callable[[], int] = lambda: -1) -> None:
+    def __init__(self, root: str, table_id: str, greatest: Callable[[], int] = lambda: -1) -> None:
+        self.table_id = table_id
         self._folder = None if "://" in root else Path(root) / _FOLDER
         self._greatest = greatest
         self._lock = threading.Lock()
@@ -66,15 +68,23 @@ class RowIds:
     def _claimed(self) -> int:
         if self._folder is None:
             return secrets.randbelow(_BLOCKS)
+        own = self._folder / self.table_id
         with writing():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            names = os.listdir(self._folder)  # noqa: PTH208
-            used = max((int(name) for name in names if name.isdigit()), default=-1)
-            block = 1 + max(used, self._greatest() >> _BLOCK_BITS)
+            own.mkdir(parents=True, exist_ok=True)
+            block = 1 + max(_greatest_claim(self._folder), self._greatest() >> _BLOCK_BITS)
             while True:
                 try:
-                    (self._folder / str(block)).touch(exist_ok=False)
+                    (own / str(block)).touch(exist_ok=False)
                 except FileExistsError:
                     block += 1
                 else:
                     return block
+
+
+def _greatest_claim(folder: Path) -> int:
+    """Return the greatest block that was ever claimed in a folder of tables, -1 if none was.
+
+    A table that was replaced has another id: the rows of its older versions keep theirs all the same.
+    """
+    names = [name for _, _, files in os.walk(folder) for name in files]
+    return max((int(name) for name in names if name.isdigit()), default=-1)

@@ -12,21 +12,18 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch
 from sparkport.catalog.dml import Statement
-from sparkport.catalog.repeats import check_returnable
+from sparkport.catalog.repeats import KeyMaker, StatementKey, check_returnable
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
-from sparkport.errors import (
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-)
+from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.checks import Readable, RowChecks
 from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
-from sparkport.spark.commits import TableCommits
-from sparkport.spark.conflicts import Ids, Versioned
+from sparkport.spark.commits import Committed, TableCommits
+from sparkport.spark.conflicts import NO_IDS, Basis, FinalConflictError, Ids, Versioned
 from sparkport.spark.constraints import own_constraints
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.actions import DataFile, Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.evolution import bare
@@ -35,6 +32,7 @@ from sparkport.spark.names import staged_name
 from sparkport.spark.provisional import OF_NO_FILE
 from sparkport.spark.row_changes import Located
 from sparkport.spark.staging import Stage
+from sparkport.spark.transactions import OwnWrite
 from sparkport.spark.types import encode
 
 
@@ -55,34 +53,52 @@ class Target(Readable, Versioned, Protocol):
         """Return the columns and properties as they are now."""
         raise NotImplementedError
 
-    def present_ids(self, call: Call, ids: Ids) -> Ids:
-        """Return those of the ids that are in the table now, sorted."""
+    def newest_snapshot(self) -> DeltaSnapshot:
+        """Return the table as it is now."""
         raise NotImplementedError
 
-    def located(self, call: Call, ids: Ids, *, whole: bool) -> Located | None:
-        """Return the rows with these ids as they are now, whole or only their ids, and where they are.
+    def rows_of(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, columns: tuple[str, ...] | None = None
+    ) -> pa.Table:
+        """Return the rows of a snapshot with these ids, in no order; of all columns, or of some."""
+        raise NotImplementedError
 
-        None if they can be changed by Delta's own statements alone.
+    def locate(self, call: Call, ids: Ids, snapshot: DeltaSnapshot, *, whole: bool) -> Located | None:
+        """Return the rows of a snapshot with these ids, whole or only their ids, and where they are.
+
+        None if only Spark can read it.
         """
         raise NotImplementedError
 
-    def outcome(self, call: Call) -> int | None:
-        """Return how many rows the statement with the call's key has changed, None if it is not done."""
+    def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
+        """Return the files of a snapshot in which rows with these ids may be."""
         raise NotImplementedError
 
-    def seen_version(self, call: Call) -> int | None:
-        """Return the version that the call sees, None if it always sees the newest."""
+    def seen_snapshot(self, call: Call) -> DeltaSnapshot | None:
+        """Return what the call sees, None if it always sees the newest version."""
         raise NotImplementedError
 
-    def wrote(self, call: Call) -> None:
-        """Note that the call has committed."""
+    def bases(self, call: Call) -> list[Basis]:
+        """Return what the rows of the call's statement were read from: that must be as it was then."""
+        raise NotImplementedError
+
+    def version_after(self, call: Call, version: int | None) -> str | None:
+        """Return the snapshot that a client may take its rows to be of after a commit of its own."""
+        raise NotImplementedError
+
+    def wrote(self, call: Call, write: OwnWrite | None) -> None:
+        """Note that the call has committed; None if it is not known in which version."""
         raise NotImplementedError
 
 
 class SparkStatement(Statement):
     """Keeps rows out of sight until `commit`."""
 
-    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
+    operation = ""
+
+    def __init__(
+        self, call: Call, engine: Engine, target: Target, *, returning: bool, columns: tuple[str, ...] = ()
+    ) -> None:
         self._call = call
         self._target = target
         self._name = target.name
@@ -90,58 +106,76 @@ class SparkStatement(Statement):
         self._transactions = engine.transactions
         self._transactions.check(call)
         self._returning = returning
-        self._commits: TableCommits = engine.commits(target.root, self._path)
-        self._row_ids = engine.row_ids(target.root)
         self._root = target.root
         self._metadata = target.newest_metadata()
+        self._commits: TableCommits = engine.commits(target.root, self._metadata.table_id, self._path)
+        self._row_ids = engine.row_ids(target.root, self._metadata.table_id)
         self._constraints = own_constraints(self._metadata)
         self._columns = table_columns(self._metadata)
         self._shown = pa.schema([column.exact for column in self._columns])
         self._plain = without_rowid(self._shown)
         self._stage = Stage(engine.staging)
+        self._keys = KeyMaker(call, self.operation, columns)
+        self._version = call.if_version
         self._over = False
+
+    @property
+    def version(self) -> str | None:
+        """The snapshot that a client with `if_version` may take its rows to be of."""
+        return self._version
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Stage a batch and answer with its rows if that was asked for."""
         self._check_open()
+        self._keys.add(batch)
         return self._staged(batch)
 
     def commit(self) -> int:
         """Make everything staged visible in one commit."""
         self._check_open()
         self._over = True
+        key = self._keys.key()
         try:
             with writing():
                 self._stage.close()
                 self._transactions.check(self._call)
-                with self._target.gate.shared(self._call), self._commits.turn(self._call):
-                    changed = self._applied_once()
-            self._target.wrote(self._call)
+                with self._target.gate.shared(self._call), self._commits.turn(self._call, key):
+                    committed = self._committed_once(key)
+            if committed.affected:
+                version = committed.version
+                write = None if version is None else self._own_write(committed, version)
+                self._target.wrote(self._call, write)
+                self._version = self._target.version_after(self._call, version)
         finally:
             self._stage.remove()
-        return changed
+        return committed.affected
 
     def abort(self) -> None:
         """Forget what was staged."""
         self._over = True
         self._stage.remove()
 
-    def _applied_once(self) -> int:
+    def _committed_once(self, key: StatementKey | None) -> Committed:
         """Commit, unless another statement with the same key has done so meanwhile."""
-        self._check_same_table()
-        done = self._target.outcome(self._call)
+        self._check_same_table(self._target.newest_metadata())
+        done = self._commits.outcome(key)
         if done is not None:
             check_returnable(done, returning=self._returning)
-            return done
-        return self._applied()
+            return Committed(done)
+        return self._applied(key)
 
     @abstractmethod
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         raise NotImplementedError
 
     @abstractmethod
-    def _applied(self) -> int:
-        """Commit, and return how many rows have changed."""
+    def _applied(self, key: StatementKey | None) -> Committed:
+        """Commit."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _own_write(self, committed: Committed, version: int) -> OwnWrite:
+        """Return what the transaction of the statement has to know of its commit."""
         raise NotImplementedError
 
     def _check_open(self) -> None:
@@ -149,19 +183,17 @@ class SparkStatement(Statement):
             raise InvalidRequestError("the statement is over")
         self._call.check()
 
-    def _check_same_table(self) -> None:
+    def _check_same_table(self, newest: Metadata) -> None:
         """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
-        newest = self._target.newest_metadata()
         if self._target.root != self._root or newest.table_id != self._metadata.table_id:
             raise NotFoundError("table", self._path)
 
-    def _check_same_columns(self) -> None:
-        newest = self._target.newest_metadata()
+    def _check_same_columns(self, newest: Metadata) -> None:
         if (
             _plain_fields(newest) != _plain_fields(self._metadata)
             or own_constraints(newest) != self._constraints
         ):
-            raise ConflictError(self._name, "its columns were altered meanwhile")
+            raise FinalConflictError(self._name, "its columns were altered meanwhile")
 
     def _spark_fields(self) -> list[dict[str, Any]]:
         """Return how Spark reads what is staged for all columns."""
@@ -192,11 +224,14 @@ def _own_layout(engine: Engine, root: str, metadata: Metadata) -> Layout | None:
 class InsertStatement(SparkStatement):
     """Appends rows under fresh ids."""
 
+    operation = "INSERT"
+
     def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
         super().__init__(call, engine, target, returning=returning)
         self._stage = Stage(engine.staging, _own_layout(engine, target.root, self._metadata))
         self._checks = RowChecks(call, target, self._constraints)
         self._answered = 0
+        self._fresh: list[Ids] = []
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._plain)
@@ -204,7 +239,10 @@ class InsertStatement(SparkStatement):
         self._checks.add(rows)
         arrays = list(rows.columns)
         if len(self._shown) > len(self._plain):
-            arrays.append(pa.array(self._row_ids.take(rows.num_rows)))
+            ids = self._row_ids.take(rows.num_rows)
+            if self._stage.is_small:
+                self._fresh.append(ids)
+            arrays.append(pa.array(ids))
         if rows.num_rows:
             self._store(list(self._columns), arrays)
         if not self._returning:
@@ -215,12 +253,20 @@ class InsertStatement(SparkStatement):
             return batch_of(arrays, with_rowid(self._shown), rows.num_rows)
         return batch_of(arrays, self._shown, rows.num_rows)
 
-    def _applied(self) -> int:
+    def _applied(self, key: StatementKey | None) -> Committed:
         if not self._stage.rows:
-            return 0
+            return Committed(0)
         plain = self._spark_fields()
         # Keys are compared with those of the newest version, so that no other may come before the commit.
         with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
-            self._check_same_columns()
-            self._checks.check_keys()
-            return self._commits.append(self._call, self._stage, plain)
+            newest = self._target.newest_snapshot()
+            self._check_same_columns(newest.metadata)
+            self._checks.check_keys(newest.version)
+            return self._commits.append(self._call, key, self._stage, plain)
+
+    def _own_write(self, committed: Committed, version: int) -> OwnWrite:
+        if committed.is_alone:
+            return OwnWrite(version, NO_IDS)
+        # Small statements share files: what of them is its own can be told by the ids.
+        has_ids = len(self._shown) > len(self._plain)
+        return OwnWrite(version, NO_IDS if has_ids else None, np.concatenate([*self._fresh, NO_IDS]))

@@ -25,22 +25,22 @@ from sparkport.catalog.predicates import (
     Expression,
     In,
 )
-from sparkport.catalog.repeats import repeated
+from sparkport.catalog.repeats import Outcome, repeated
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
 from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
-from sparkport.spark import direct, row_changes, sql_lane
+from sparkport.spark import direct, sql_lane
 from sparkport.spark.adoption import give_ids, is_adoptable
 from sparkport.spark.alter import alter
 from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
 from sparkport.spark.by_id import DeleteStatement, UpdateStatement
 from sparkport.spark.checkpointing import Checkpointing
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
-from sparkport.spark.conflicts import Ids
+from sparkport.spark.conflicts import NO_IDS, Basis, FinalConflictError, Ids
 from sparkport.spark.constraints import shown_constraints
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.actions import DataFile, Metadata
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.readable import NEWEST_READER, unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
@@ -49,12 +49,14 @@ from sparkport.spark.engine import Engine
 from sparkport.spark.errors import too_new, writing
 from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
-from sparkport.spark.keyed import outcome
+from sparkport.spark.keyed import recorded
 from sparkport.spark.lanes import Lane
 from sparkport.spark.metadata import arrow_metadata
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
 from sparkport.spark.statements import InsertStatement
+from sparkport.spark.transaction_view import transaction_snapshot
+from sparkport.spark.transactions import OwnWrite, TableView
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import all_or_none, endpoint_count, files_of
 from sparkport.spark.warehouse import TableEntry
@@ -62,7 +64,9 @@ from sparkport.spark.warehouse import TableEntry
 _log = structlog.get_logger("sparkport.spark")
 
 _SNAPSHOT_VERSION = re.compile("[0-9]{1,20}")
+_PRIVATE_VERSION = re.compile(r"(?P<version>[0-9]{1,20})\+(?P<own>[0-9]{1,9})@(?P<transaction>.+)")
 _MOST_LISTED = 2048
+_MAX_COMMITS_LOOKED_AT = 100
 
 
 class DeltaTable(DynamicTable):
@@ -137,7 +141,8 @@ class DeltaTable(DynamicTable):
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
         """Fix the version that the call reads."""
         found = self._state(call, time_point)
-        pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}")
+        own = f"+{found.own_writes}@{call.transaction_id}" if found.own_writes else ""
+        pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}{own}")
         return Snapshot(pin, self._arrow_schema(found), found.row_count)
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
@@ -150,8 +155,10 @@ class DeltaTable(DynamicTable):
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read one version: projected, filtered, cut to slice and limit."""
+        return self._scan(call, self._scanned(call, options.time_point), options)
+
+    def _scan(self, call: Call, found: DeltaSnapshot, options: ScanOptions) -> pa.RecordBatchReader:
         call.check()
-        found = self._scanned(call, options.time_point)
         columns = self._columns_of(found)
         full = self._arrow_schema(found)
         names = full.names if options.columns is None else options.columns
@@ -197,12 +204,12 @@ class DeltaTable(DynamicTable):
             if self._rename is None:
                 raise UnsupportedOperationError("table", str(self), "RENAME")
             self._rename(call, self, change.new_name)
-            self.wrote(call)
+            self.wrote(call, None)
             return
         with self.gate.alone(call), writing():
             self._durability.begin(self._log)
-            alter(call, self._engine, self, change)
-            self.wrote(call)
+            version = alter(call, self._engine, self, change)
+            self.wrote(call, None if version is None else OwnWrite(version, NO_IDS, NO_IDS))
 
     def moved(self, name: str, root: str) -> None:
         """Note that the table has another name and folder now."""
@@ -211,25 +218,26 @@ class DeltaTable(DynamicTable):
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
-        done = self.outcome(call)
+        done = self._recorded(call)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, InsertStatement.operation, returning=returning)
         self._durability.begin(self._log)
+        self._view(call)
         return InsertStatement(call, self._engine, self, returning=returning)
 
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
         """Start an UPDATE; rows without ids get theirs first."""
-        done = self.outcome(call)
+        done = self._recorded(call)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, UpdateStatement.operation, columns, returning=returning)
         self._give_ids(call)
         return UpdateStatement(call, self._engine, self, columns, returning=returning)
 
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
         """Start a DELETE; rows without ids get theirs first."""
-        done = self.outcome(call)
+        done = self._recorded(call)
         if done is not None:
-            return repeated(done, returning=returning)
+            return repeated(call, done, DeleteStatement.operation, returning=returning)
         self._give_ids(call)
         return DeleteStatement(call, self._engine, self, returning=returning)
 
@@ -255,65 +263,89 @@ class DeltaTable(DynamicTable):
         """Return the columns and properties as they are now."""
         return self._log.heading().metadata
 
-    def newest_version(self) -> int:
-        """Return the number of the newest version."""
-        return self._log.newest_version()
+    def newest_snapshot(self) -> DeltaSnapshot:
+        """Return the table as it is now."""
+        return self._log.snapshot()
 
     def heading(self, version: int) -> Heading:
         """Return what a version is, without its files."""
         return self._log.heading(version)
 
-    def rows_by_id(self, call: Call, ids: Ids, version: int | None) -> pa.Table:
-        """Return the rows with these ids, in no order, as of a version or as they are now."""
-        point = None if version is None else TimePoint(TimeUnit.VERSION, str(version))
-        call = call.outside_transaction()
-        name = rowid_name(self._arrow_schema(self._state(call, point)))
+    def rows_at(self, call: Call, ids: Ids, version: int) -> pa.Table:
+        """Return the rows with these ids as of a version, in no order."""
+        return self.rows_of(call, ids, self._log.snapshot(version))
+
+    def rows_of(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, columns: tuple[str, ...] | None = None
+    ) -> pa.Table:
+        """Return the rows of a snapshot with these ids, in no order; of all columns, or of some."""
+        name = rowid_name(self._arrow_schema(snapshot))
         assert name is not None
-        rows = self.scan(call, ScanOptions(filter=_among(name, ids), time_point=point)).read_all()
+        options = ScanOptions(columns=columns, filter=_among(name, ids))
+        rows = self._scan(call.outside_transaction(), snapshot, options).read_all()
         hits = np.flatnonzero(np.isin(rows.column(name).to_numpy(), ids))
         return rows if len(hits) == len(rows) else pa.Table.from_batches([take_rows(rows, hits)])
 
-    def present_ids(self, call: Call, ids: Ids) -> Ids:
-        """Return those of the ids that are in the table now, sorted."""
-        name = rowid_name(self.arrow_schema)
-        assert name is not None
-        options = ScanOptions(columns=(name,), filter=_among(name, ids))
-        found = self.scan(call.outside_transaction(), options).read_all().column(name)
-        return np.intersect1d(found.to_numpy(), ids)
-
-    def located(self, call: Call, ids: Ids, *, whole: bool) -> Located | None:
-        """Return the rows with these ids as they are now, and where, if they can be changed in place."""
-        found = self._log.snapshot()
-        root = self._entry.root
-        most = row_changes.MOST_UPDATED if whole else row_changes.MOST_DELETED
-        if len(ids) > most or "://" in root or self._engine.host.is_connect:
+    def locate(self, call: Call, ids: Ids, snapshot: DeltaSnapshot, *, whole: bool) -> Located | None:
+        """Return the rows of a snapshot with these ids, and where they are; None if Arrow cannot read it."""
+        if self._sql_reason(snapshot) is not None:
             return None
-        if self._sql_reason(found) is not None or not row_changes.is_possible(found.protocol, found.metadata):
-            return None
-        if any(file.physical_rows is None for file in found.files):
-            return None
-        columns = self._columns_of(found)
+        columns = self._columns_of(snapshot)
         wanted = columns if whole else columns[-1:]
         predicate = _among(columns[-1].exact.name, ids)
         batches = self._engine.arrow_lane.locate(
-            call.outside_transaction(), str(self), root, found, columns, wanted, predicate, pa.array(ids)
+            call.outside_transaction(),
+            str(self),
+            self.root,
+            snapshot,
+            columns,
+            wanted,
+            predicate,
+            pa.array(ids),
         )
         arrow_schema = pa.schema([*(column.stored for column in wanted), *PLACE_FIELDS])
-        return Located(found, pa.Table.from_batches(batches, arrow_schema))
+        return Located(snapshot, pa.Table.from_batches(batches, arrow_schema))
 
-    def outcome(self, call: Call) -> int | None:
-        """Return how many rows the statement with the call's key has changed, None if it is not done."""
-        key = call.idempotency_key
-        return None if key is None else outcome(self._log.snapshot(), key)
+    def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
+        """Return the files of a snapshot in which rows with these ids may be."""
+        columns = self._columns_of(snapshot)
+        return matching_files(snapshot, columns, _among(columns[-1].exact.name, ids))
 
-    def seen_version(self, call: Call) -> int | None:
-        """Return the version that the call sees, None if it always sees the newest."""
-        return self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
+    def seen_snapshot(self, call: Call) -> DeltaSnapshot | None:
+        """Return what the call sees, None if it always sees the newest version."""
+        view = self._view(call)
+        return None if view is None else self._seen(call, view)
 
-    def wrote(self, call: Call) -> None:
+    def bases(self, call: Call) -> list[Basis]:
+        """Return what the rows of the call's statement were read from: that must be as it was then."""
+        view = self._view(call)
+        found = [] if view is None else [view.basis]
+        if call.if_version is not None and view is None:
+            newest = self._log.heading()
+            owner, _, version = call.if_version.rpartition(":")
+            is_known = owner == newest.metadata.table_id and _SNAPSHOT_VERSION.fullmatch(version)
+            if not is_known or int(version) > newest.version:
+                raise FinalConflictError(str(self), "the rows were read in another table or version")
+            found.append(Basis(int(version)))
+        return found
+
+    def version_after(self, call: Call, version: int | None) -> str | None:
+        """Return the snapshot that a client may take its rows to be of after a commit of its own."""
+        if call.if_version is None or version is None:
+            return call.if_version
+        owner, _, read = call.if_version.rpartition(":")
+        between = range(int(read) + 1, version) if read.isdecimal() else None
+        if between is None or len(between) > _MAX_COMMITS_LOOKED_AT:
+            return call.if_version
+        is_untouched = not any(map(self._log.removes_rows, between))
+        return f"{owner}:{version}" if is_untouched else call.if_version
+
+    def wrote(self, call: Call, write: OwnWrite | None) -> None:
         """Let what the call has committed last and be seen by its transaction; keep the log short."""
         self.settle()
-        self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, self._log.heading())
+        heading = self._log.heading()
+        own = write or OwnWrite(heading.version, None)
+        self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, heading, own)
         self._checkpoints.tend(str(self), self._log)
 
     def settle(self) -> None:
@@ -365,9 +397,8 @@ class DeltaTable(DynamicTable):
 
     def _state(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
         if time_point is None:
-            return self._log.snapshot(
-                self._engine.transactions.version(call, self._entry.schema, self._entry.name, self._log)
-            )
+            view = self._view(call)
+            return self._log.snapshot() if view is None else self._seen(call, view)
         match time_point.unit:
             case TimeUnit.VERSION:
                 return self._log.snapshot(time_point.version())
@@ -375,12 +406,45 @@ class DeltaTable(DynamicTable):
                 moment = time_point.moment()
                 return self._log.snapshot(self._log.version_at(int(moment.timestamp() * 1000)))
             case TimeUnit.SNAPSHOT:
-                owner, _, version = time_point.value.rpartition(":")
-                if _SNAPSHOT_VERSION.fullmatch(version):
-                    found = self._log.snapshot(int(version))
-                    if found.metadata.table_id == owner:
-                        return found
-                raise NotFoundError("snapshot", time_point.value)
+                found = self._pinned(call, time_point.value)
+                if found is None:
+                    raise NotFoundError("snapshot", time_point.value)
+                return found
+
+    def _pinned(self, call: Call, pin: str) -> DeltaSnapshot | None:
+        """Return the snapshot that `snapshot` has pinned: a version, or what a transaction sees."""
+        owner, _, version = pin.partition(":")
+        if _SNAPSHOT_VERSION.fullmatch(version):
+            found = self._log.snapshot(int(version))
+            return found if found.metadata.table_id == owner else None
+        private = _PRIVATE_VERSION.fullmatch(version)
+        if private is None:
+            return None
+        inside = call.inside_transaction(private["transaction"])
+        view = self._view(inside)
+        if view is None or view.table_id != owner or view.version != int(private["version"]):
+            return None
+        return self._seen(inside, replace(view, own=view.own[: int(private["own"])]))
+
+    def _view(self, call: Call) -> TableView | None:
+        return self._engine.transactions.view(call, self._entry.schema, self._entry.name, self._log)
+
+    def _seen(self, call: Call, view: TableView) -> DeltaSnapshot:
+        """Return what a transaction sees."""
+        if not view.own:
+            return self._log.snapshot(view.version)
+        locate = functools.partial(self._locate_ids, call)
+        make = functools.partial(transaction_snapshot, str(self), self._log, locate=locate)
+        return self._engine.transactions.snapshot(call, view, make)
+
+    def _locate_ids(self, call: Call, snapshot: DeltaSnapshot, ids: Ids) -> Located | None:
+        is_counted = all(file.physical_rows is not None for file in snapshot.files)
+        return self.locate(call, ids, snapshot, whole=False) if is_counted else None
+
+    def _recorded(self, call: Call) -> Outcome | None:
+        """Return the outcome of the statement with the call's key, None if it is not done."""
+        key = call.idempotency_key
+        return None if key is None else recorded(self._log.transactions(), key)
 
     def _give_ids(self, call: Call) -> None:
         """Let a statement that goes by ids find them, in its own transaction too."""
@@ -389,13 +453,16 @@ class DeltaTable(DynamicTable):
         adopts = self._adopts(heading)
         if not adopts and not has_ids(heading.metadata):
             return
-        seen = self._state(call, None)
-        place = self._entry.schema, self._entry.name
-        with self._engine.transactions.settling(call, *place):
+        transactions, place = self._engine.transactions, (self._entry.schema, self._entry.name)
+        view, seen = self._view(call), self._state(call, None)
+        with transactions.settling(call, *place):
             version = give_ids(call, self._engine, self, seen, adopts=adopts)
-            if version is not None:
-                made = self._log.heading(version)
-                self._engine.transactions.wrote(call, *place, made, instead_of=seen.version)
+            if version is None or view is None:
+                return
+            between = range(view.newest + 1, version + 1)
+            if transactions.has_scanned(call, *place) and any(map(self._log.changes_rows, between)):
+                raise FinalConflictError(str(self), "others have changed it while its rows were given ids")
+            transactions.moved(call, *place, view, self._log.heading(version))
 
     def _adopts(self, found: Heading | DeltaSnapshot) -> bool:
         """Tell whether a table that has no ids gets them when they are needed."""
@@ -415,7 +482,7 @@ class DeltaTable(DynamicTable):
         version = self._engine.transactions.scanned_version(
             call, self._entry.schema, self._entry.name, found.version
         )
-        if version == found.version:
+        if version == found.version or found.own_writes:
             return found
         newer = self._log.snapshot(version)
         # Clients were told the columns when the scan was planned.

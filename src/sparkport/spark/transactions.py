@@ -4,27 +4,51 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
 from sparkport.errors import TransactionNotActiveError, UnsupportedOperationError
+from sparkport.spark.conflicts import Basis, Ids
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import Heading
-from sparkport.spark.warehouse import Listing, Warehouse
+from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
+from sparkport.spark.warehouse import Listing, TableEntry, Warehouse
 
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Pin:
-    """A version of the table that has an id."""
+class OwnWrite:
+    """A commit of a transaction's own.
+
+    `changed` are the ids of the rows that it has changed or removed, None if they were too many to keep.
+    `added` are those of the rows that it has put into new files, None for all rows in these.
+    """
 
     version: int
+    changed: Ids | None
+    added: Ids | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """What a transaction sees of a table: a version of the table that has an id, and its own writes."""
+
     table_id: str
+    version: int
+    own: tuple[OwnWrite, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """The version of the newest of its own writes, or else the one it began with."""
+        return self.own[-1].version if self.own else self.version
+
+    @property
+    def basis(self) -> Basis:
+        """The version that rows were read from, and the commits that were not of others."""
+        return Basis(self.version, tuple(write.version for write in self.own))
 
 
 @dataclass(slots=True)
@@ -36,8 +60,8 @@ class _View:
     """
 
     listing: Listing | None = None
-    moment_ms: int = 0
-    pins: dict[tuple[str, str], _Pin] = field(default_factory=dict)
+    tables: dict[tuple[str, str], TableView] = field(default_factory=dict)
+    snapshots: dict[tuple[str, Basis], DeltaSnapshot] = field(default_factory=dict)
     settling: dict[tuple[str, str], threading.Event] = field(default_factory=dict)
     moved: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     scanned: set[tuple[str, str, int]] = field(default_factory=set)
@@ -50,15 +74,8 @@ class SparkTransactions(TransactionManager):
     `idle_seconds` is aborted.
     """
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        *,
-        idle_seconds: float = 3600.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
         self._warehouse = warehouse
-        self._clock = clock
         self._ledger: TransactionLedger[_View] = TransactionLedger(_View, idle_seconds=idle_seconds)
         self._lock = threading.Lock()
 
@@ -100,10 +117,9 @@ class SparkTransactions(TransactionManager):
             with self._lock:
                 if view.listing is None:
                     view.listing = self._warehouse.listing(fresh=True)
-                    view.moment_ms = int(self._clock() * 1000)
 
-    def version(self, call: Call, schema: str, table: str, log: DeltaLog) -> int | None:
-        """Return the version of a table that the call's transaction reads, None for the newest.
+    def view(self, call: Call, schema: str, table: str, log: DeltaLog) -> TableView | None:
+        """Return what the call's transaction sees of a table, None for the newest version.
 
         A table made after the transaction's first use is most likely its own: CREATE TABLE carries
         no transaction id, yet the statements after it must see it. That goes for one that has the
@@ -115,16 +131,34 @@ class SparkTransactions(TransactionManager):
         view = self._ledger.active(call, call.transaction_id).detail
         self._wait_settled(call, view, schema, table)
         with self._lock:
-            pin = view.pins.get((schema, table))
+            known = view.tables.get((schema, table))
         assert view.listing is not None
         listed = view.listing.schemas.get(schema, {}).get(table)
-        if pin is None and listed is None:
+        if known is None and listed is None:
             return None
-        found = _found(log, pin, listed.version if listed else 0, view.moment_ms)
+        current = _still_there(log, known) if known else _first_view(log, listed)
+        if current is None:
+            newest = log.heading()
+            current = TableView(newest.metadata.table_id, newest.version)
         with self._lock:
-            if view.pins.get((schema, table)) is pin:  # no write of its own came in between
-                view.pins[schema, table] = found
-            return view.pins[schema, table].version
+            if view.tables.get((schema, table)) is known:  # no write of its own came in between
+                view.tables[schema, table] = current
+            return view.tables[schema, table]
+
+    def snapshot(
+        self, call: Call, view: TableView, make: Callable[[TableView], DeltaSnapshot]
+    ) -> DeltaSnapshot:
+        """Return the snapshot that a transaction sees of a table; one that nobody else has is kept."""
+        details = self._ledger.active(call, call.transaction_id or "").detail
+        key = view.table_id, view.basis
+        with self._lock:
+            kept = details.snapshots.get(key)
+        if kept is None:
+            kept = make(view)
+            if kept.own_writes:
+                with self._lock:
+                    details.snapshots[key] = kept
+        return kept
 
     @contextlib.contextmanager
     def settling(self, call: Call, schema: str, table: str) -> Iterator[None]:
@@ -147,19 +181,33 @@ class SparkTransactions(TransactionManager):
                     del entry.detail.settling[schema, table]
             settled.set()
 
-    def wrote(
-        self, call: Call, schema: str, table: str, made: Heading, *, instead_of: int | None = None
-    ) -> None:
-        """Let the call's transaction, if it is still there, see its own write from now on.
-
-        With `instead_of`, also in scans that were planned for that version and have not begun.
-        """
+    def wrote(self, call: Call, schema: str, table: str, made: Heading, write: OwnWrite) -> None:
+        """Let the call's transaction, if it is still there, see its own write from now on."""
         entry = self._ledger.present(call.transaction_id)
         if entry is not None:
             with self._lock:
-                entry.detail.pins[schema, table] = _Pin(made.version, made.metadata.table_id)
-                if instead_of is not None:
-                    entry.detail.moved[schema, table] = instead_of, made.version
+                known = entry.detail.tables.get((schema, table))
+                if known is None or known.table_id != made.metadata.table_id:
+                    view = TableView(made.metadata.table_id, write.version)
+                else:
+                    view = replace(known, own=(*known.own, write))
+                entry.detail.tables[schema, table] = view
+
+    def moved(self, call: Call, schema: str, table: str, old: TableView, made: Heading) -> None:
+        """Let the call's transaction see a later version, also in scans that are planned but not begun."""
+        entry = self._ledger.present(call.transaction_id)
+        if entry is not None:
+            with self._lock:
+                entry.detail.tables[schema, table] = TableView(made.metadata.table_id, made.version)
+                entry.detail.moved[schema, table] = old.version, made.version
+
+    def has_scanned(self, call: Call, schema: str, table: str) -> bool:
+        """Tell whether the call's transaction has read rows of a table."""
+        entry = self._ledger.present(call.transaction_id)
+        if entry is None:
+            return False
+        with self._lock:
+            return any(place[:2] == (schema, table) for place in entry.detail.scanned)
 
     def scanned_version(self, call: Call, schema: str, table: str, planned: int) -> int:
         """Return the version that a scan reads which was planned for one.
@@ -191,13 +239,18 @@ class SparkTransactions(TransactionManager):
         self._ledger.end(entry, state)
 
 
-def _found(log: DeltaLog, pin: _Pin | None, listed_version: int, moment_ms: int) -> _Pin:
-    """Return the version to read: the pinned or listed one, the newest if that was of another table."""
-    version = pin.version if pin else listed_version
-    if version <= log.newest_version():
-        heading = log.heading(version)
-        is_same = heading.metadata.table_id == pin.table_id if pin else heading.timestamp_ms <= moment_ms
-        if is_same:
-            return _Pin(version, heading.metadata.table_id)
-    newest = log.heading()
-    return _Pin(newest.version, newest.metadata.table_id)
+def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:
+    """Return the view of a table as it was listed, None if another has taken its place since."""
+    assert listed is not None
+    if listed.version > log.newest_version():
+        return None
+    stamp = log.stamp(listed.version)
+    if stamp is not None and listed.stamp is not None and stamp != listed.stamp:
+        return None
+    return TableView(log.heading(listed.version).metadata.table_id, listed.version)
+
+
+def _still_there(log: DeltaLog, view: TableView) -> TableView | None:
+    if view.version > log.newest_version():
+        return None
+    return view if log.heading(view.version).metadata.table_id == view.table_id else None

@@ -34,7 +34,7 @@ _Newest: TypeAlias = tuple[int, Stamp | None]
 class TableEntry:
     """A table of the warehouse: where it is, and its newest version.
 
-    On a local disk `stamp` tells a commit from that of another table that took the place of this one.
+    `stamp` tells a commit from that of another table that took the place of this one.
     """
 
     schema: str
@@ -170,8 +170,12 @@ class _Folders:
 
     def newest(self, root: str) -> _Newest | None:
         """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
-        version = _newest_version(self.names(f"{root}/{_LOG}"))
-        return None if version is None else (version, None)
+        try:
+            stamps = self._storage.stamps(f"{root}/{_LOG}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        version = _newest_version(list(stamps))
+        return None if version is None else (version, stamps.get(commit_name(version)))
 
     def exists(self, folder: str) -> bool:
         """Tell whether there is such a folder."""

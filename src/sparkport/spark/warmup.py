@@ -59,4 +59,6 @@ def _commit(session: SparkSession, path: str) -> None:
     rows = pa.table({"id": pa.array([1], pa.int64())})
     action = data_files.write_file(path, heading.metadata, rows).action
     metrics = {"numFiles": 1, "numOutputRows": 1}
-    commit_files(FileChange("warm-up", path, heading.version, [action], "WRITE", metrics, {}, {}), session)
+    table_id = heading.metadata.table_id
+    change = FileChange("warm-up", path, table_id, heading.version, "WRITE", {}, {}, [action], metrics)
+    commit_files(change, session)

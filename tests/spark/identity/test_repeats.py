@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call, CreateTableOptions
-from sparkport.errors import CancelledError, PreconditionError, UnavailableError
+from sparkport.errors import CancelledError, InvalidRequestError, PreconditionError, UnavailableError
 from sparkport.spark import log_changes
 from sparkport.spark.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
+from sparkport.spark.log_changes import CommitResult
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake
@@ -65,7 +66,7 @@ def test_repeated_statements_return_the_first_outcome(lake: Lake, later: Lake) -
     repeated = [
         _insert(again, _keyed("insert"), 1, 2, 3),
         _update(again, _keyed("update"), ids[2], "new"),
-        delete(again, [ids[1], ids[3]], _keyed("delete")),
+        delete(again, [ids[1], 5 << 40], _keyed("delete")),
         _insert(again, _keyed("more"), 4),
     ]
     noted = [
@@ -77,7 +78,11 @@ def test_repeated_statements_return_the_first_outcome(lake: Lake, later: Lake) -
 
     assert first == [3, 3, 1, 1]
     assert at == 3
-    assert noted == [("sparkport:insert", 3), ("sparkport:update", 1), ("sparkport:delete", 1)]
+    assert [(key, version & (1 << 33) - 1) for key, version in noted] == [
+        ("sparkport:insert", 3),
+        ("sparkport:update", 1),
+        ("sparkport:delete", 1),
+    ]
     assert repeated == [3, 1, 1, 1]
     assert newest(table) == at + 3
     assert {row["id"]: row["s"] for row in lake.spark_rows("once")} == {2: "newer", 3: "x", 4: "x"}
@@ -95,11 +100,11 @@ def test_repeated_statements_return_the_first_outcome(lake: Lake, later: Lake) -
 def test_keyed_inserts_share_a_commit(lake: Lake) -> None:
     """Small ones that wait for each other are one commit with all their keys; one sent twice counts once."""
     table = _made(lake, "joint")
-    commits = lake.engine.commits(table.root, str(table))
+    commits = lake.engine.commits(table.root, table.newest_metadata().table_id, str(table))
     commits._is_appending = True  # as if a commit was under way
     keys = ["a", "b", "b", "c"]
     with ThreadPoolExecutor(8) as threads:
-        sent = [threads.submit(_insert, table, _keyed(key), number) for number, key in enumerate(keys)]
+        sent = [threads.submit(_insert, table, _keyed(key), keys.index(key)) for key in keys]
         plain = threads.submit(_insert, table, Call(), 9)
         while len(commits._waiting) < 4:
             threading.Event().wait(0.01)
@@ -113,6 +118,42 @@ def test_keyed_inserts_share_a_commit(lake: Lake) -> None:
     assert len(lake.spark_rows("joint")) == 4
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_key_belongs_to_one_statement(lake: Lake, later: Lake, *, restarted: bool) -> None:
+    """Other rows, another operation or another caller with a used key is refused, and changes nothing."""
+    name = f"bound_{restarted}"
+    table = _made(lake, name)
+    _insert(table, Call("ada", idempotency_key="k"), 1, 2)
+    row_id = ids_of(lake, name)[1]
+    _update(table, Call("ada", idempotency_key="u"), row_id, "new")
+    again = later.table(name) if restarted else table
+    at = newest(table)
+
+    assert _insert(again, Call("ada", idempotency_key="k"), 1, 2) == 2
+    for call, keys in (("ada", (1, 3)), ("ada", (1,)), ("grace", (1, 2))):
+        with pytest.raises(InvalidRequestError, match="was used for another statement"):
+            _insert(again, Call(call, idempotency_key="k"), *keys)
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        _update(again, Call("ada", idempotency_key="u"), row_id, "other")
+    with pytest.raises(InvalidRequestError, match="was used for another statement"):
+        delete(again, [row_id], Call("ada", idempotency_key="u"))
+    assert newest(table) == at
+    assert {row["id"]: row["s"] for row in lake.spark_rows(name)} == {1: "new", 2: "x"}
+
+
+def test_rows_of_a_key_may_come_in_other_batches(lake: Lake) -> None:
+    """A client that sends a statement again may cut its rows otherwise."""
+    table = _made(lake, "batches")
+    rows = pa.table({"id": range(70_000), "s": ["x"] * 70_000}, schema=_COLUMNS)
+    counts = [
+        table.insert(_keyed("k"), rows.to_reader(max_chunksize=size)).affected_rows
+        for size in (65_536, 1_000, 70_000)
+    ]
+
+    assert counts == [70_000] * 3
+    assert newest(table) == 1
+
+
 def test_statement_whose_reply_was_lost_is_not_done_twice(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,9 +162,9 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     _insert(table, Call(), 1)
     (row_id,) = ids_of(lake, "lost").values()
     lost, gone = _keyed("lost"), _keyed("gone")
-    append, run = log_changes.append, lake.engine.jobs.run
+    append, run = log_changes.commit_files, lake.engine.jobs.run
 
-    def lose(*arguments: Any) -> dict[str, int]:
+    def lose(*arguments: Any) -> CommitResult:
         append(*arguments)
         raise UnavailableError("Spark stopped while it worked on this call; try again")
 
@@ -132,9 +173,9 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
         gone.cancel()
         gone.check()
 
-    monkeypatch.setattr(log_changes, "append", lose)
+    monkeypatch.setattr(log_changes, "commit_files", lose)
     assert _insert(table, lost, 2, 3) == 2
-    monkeypatch.setattr(log_changes, "append", append)
+    monkeypatch.setattr(log_changes, "commit_files", append)
     monkeypatch.setattr(lake.engine.jobs, "run", cancel)
     with pytest.raises(CancelledError):
         _update(table, gone, row_id, "once")
@@ -161,8 +202,8 @@ def test_two_servers_with_one_key_do_it_once(
     _update(table, _keyed("set"), ids[1], "first")
     # As if the first had come after the second looked into the log: Delta itself looks once more.
     for engine in (lake.engine, later.engine):
-        monkeypatch.setattr(engine.commits(table.root, "race"), "_outcome", lambda _: None)
-    monkeypatch.setattr(DeltaTable, "outcome", lambda *_: None)
+        queue = engine.commits(table.root, table.newest_metadata().table_id, "race")
+        monkeypatch.setattr(queue, "outcome", lambda _: None)
     at = newest(table)
 
     assert began.commit() == 1

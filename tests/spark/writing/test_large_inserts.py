@@ -186,7 +186,7 @@ def test_conflict_is_tried_again_with_the_same_files(
     conflicts = [ConflictError("t", "another writer was faster")] * 3
     commit_files = log_changes.commit_files
 
-    def commit(*arguments: Any) -> dict[str, int]:
+    def commit(*arguments: Any) -> log_changes.CommitResult:
         if conflicts:
             raise conflicts.pop()
         return commit_files(*arguments)
@@ -211,7 +211,7 @@ def test_real_conflict_takes_the_files_out_again(
     files: list[int] = []
     refusals: list[str] = []
 
-    def commit(change: log_changes.FileChange, session: SparkSession) -> dict[str, int]:
+    def commit(change: log_changes.FileChange, session: SparkSession) -> log_changes.CommitResult:
         files.append(len(data_paths(table)))
         if not refusals:
             spark.sql(f"ALTER TABLE delta.`{table.root}` SET TBLPROPERTIES ('of.others' = 'yes')")

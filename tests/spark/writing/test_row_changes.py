@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
 from sparkport.errors import RowNotFoundError
-from sparkport.spark import merges, row_changes
+from sparkport.spark import file_rewrite, row_changes
 from sparkport.spark.catalog import SparkSchema
+from sparkport.spark.log_changes import CommitResult
 from sparkport.spark.names import quoted
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest, rows
@@ -204,10 +205,10 @@ def test_other_writers_in_between(
     real = row_changes.commit
     meanwhile: list[str] = []
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments: Any) -> CommitResult:
         if meanwhile:
             spark.sql(meanwhile.pop()).collect()
-        real(*arguments)
+        return real(*arguments)
 
     monkeypatch.setattr(row_changes, "commit", late)
     meanwhile.append(f"INSERT INTO {location} SELECT 100, 'outside', 1 << 40")
@@ -224,13 +225,13 @@ def test_other_writers_in_between(
     assert list(Path(table.root).glob("deletion_vector_*")) != []
 
 
-def test_many_rows_go_the_way_of_deltas_own(
+def test_files_of_many_rows_are_written_again(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond what the server keeps in memory, MERGE does the work, with the same outcome."""
+    """Beyond what the server keeps in memory, Spark joins the rows, with the same outcome."""
     monkeypatch.setattr(row_changes, "MOST_UPDATED", 5)
     monkeypatch.setattr(row_changes, "MOST_DELETED", 5)
-    monkeypatch.setattr(merges, "MOST_LISTED", 3)
+    monkeypatch.setattr(file_rewrite, "_MAX_LISTED", 3)
     table = made(schema, numbers(20), CreateTableOptions())
     before = ids(table)
     update(table, list(range(10)), s=["new"] * 10)

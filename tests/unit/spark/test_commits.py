@@ -14,6 +14,7 @@ from sparkport.errors import InvalidRequestError, SparkportError, UnavailableErr
 from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
+from sparkport.spark.log_changes import CommitResult
 from sparkport.spark.staging import Stage
 
 
@@ -25,20 +26,22 @@ class Spark:
         self.failures: dict[int, SparkportError] = {}
         self.gathered = threading.Event()
 
-    def run(self, call: Call, table: str, work: Any) -> None:
+    def run(self, call: Call, table: str, work: Any) -> CommitResult:
         """Take down of how many statements an append is; the first waits for the others to gather."""
         del call, table
         if not self.appended:
             self.gathered.wait(10)
-        size = len(work.args[1].stages)
+        *_, append = work.args  # which holds the lock of the folder meanwhile
+        size = len(append.args[1].stages)
         self.appended.append(size)
         if size in self.failures:
             raise self.failures[size]
+        return CommitResult(len(self.appended))
 
 
 def outcomes(spark: Spark, folder: Path) -> list[str]:
     """Append by one statement, and by two more that wait for it; return what each was told."""
-    commits = TableCommits(cast("Jobs", spark), "t", DeltaLog(str(folder)), lambda _: None)
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(folder)))
     told = [""] * 3
     threads = [threading.Thread(target=append, args=(commits, folder, told, number)) for number in range(3)]
     threads[0].start()
@@ -62,7 +65,7 @@ def append(
     stage.add(pa.record_batch({"n": [number]}))
     stage.close()
     try:
-        commits.append(call or Call(), stage, [])
+        commits.append(call or Call(), None, stage, [])
         told[number] = "done"
     except SparkportError as error:
         told[number] = type(error).__name__
@@ -104,7 +107,7 @@ def test_next_commit_waits_a_moment_for_those_of_the_last(
     monkeypatch.setattr("sparkport.spark.commits._GATHERING_SECONDS", 60)
     spark = Spark()
     spark.gathered.set()
-    commits = TableCommits(cast("Jobs", spark), "t", DeltaLog(str(tmp_path)), lambda _: None)
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
     commits._together, commits._seconds = 2, 1.0
     told, call = [""] * 2, Call()
     first = threading.Thread(target=append, args=(commits, tmp_path, told, 0, call))

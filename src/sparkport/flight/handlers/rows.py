@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparkport.catalog import buffered
+from sparkport.catalog.call import Call
 from sparkport.catalog.conform import check_aligned, conform_batch
-from sparkport.catalog.dml import Statement
+from sparkport.catalog.dml import Statement, StatementTable
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
@@ -26,17 +27,18 @@ from sparkport.protocol.flight_data import Decoder, FlightData
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows were changed, and those rows if they were asked for."""
+    """How many rows were changed, those rows if they were asked for, and of which version others are."""
 
     affected: int
     rows: pa.Table | None
+    version: str | None = None
 
 
 def do_put(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
     """Run the statement in the descriptor's command and answer with one PutResult."""
     with statement_in(request.call, site.catalog(request, "")):
         written = _put(site, request, frames)
-    answer = contract.encode_put(written.affected, written.rows)
+    answer = contract.encode_put(written.affected, written.rows, written.version)
     yield pb.PutResult(app_metadata=answer).SerializeToString()
 
 
@@ -44,7 +46,8 @@ def delete(site: Site, request: Request, wanted: DeleteRequest) -> Written:
     """Remove rows by id; ids without a row are ignored."""
     table = site.table(request, TablePath("", wanted.schema, wanted.table))
     columns = _columns(request, table, "DELETE")
-    statement = buffered.begin_delete(request.call, table, returning=wanted.returning)
+    call = _based_on(request.call, table, wanted.if_version)
+    statement = buffered.begin_delete(call, table, returning=wanted.returning)
     ids = pa.record_batch({ROWID: pa.array(wanted.row_ids, pa.int64())})
     return _run(request, statement, iter([ids]), columns, returning=wanted.returning)
 
@@ -75,6 +78,7 @@ def _write(
         check_aligned(incoming.arrow_schema, columns)
         return _run(request, statement, _conformed(incoming, columns), columns, returning=returning)
     columns = _columns(request, table, "UPDATE")
+    call = _based_on(call, table, command.if_version)
     statement = buffered.begin_update(call, table, tuple(columns.names), returning=returning)
     check_aligned(incoming.arrow_schema, columns)
     batches = _with_ids(_conformed(incoming, columns), command.row_ids)
@@ -111,7 +115,17 @@ def _run(
     except BaseException:
         statement.abort()
         raise
-    return Written(affected, pa.Table.from_batches(rows, columns) if returning else None)
+    returned = pa.Table.from_batches(rows, columns) if returning else None
+    return Written(affected, returned, statement.version)
+
+
+def _based_on(call: Call, table: Table, if_version: str | None) -> Call:
+    """Return the call of a statement on rows that were read in a version, if it says so."""
+    if if_version is None:
+        return call
+    if not isinstance(table, StatementTable):
+        raise UnsupportedOperationError("table", table.name, "if_version")
+    return call.based_on(if_version)
 
 
 def _columns(request: Request, table: Table, operation: str) -> pa.Schema:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.dml import StatementTable
 from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
@@ -129,10 +130,11 @@ def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
     pin, columns = pinned(request, table, address, None)
     ticket = _ticket(request, address, pin)
     path = replace(address.path, catalog=address.path.catalog or site.catalogs.default, table=table.name)
+    version = pin.value if pin is not None and isinstance(table, StatementTable) else None
     return flights.encode_info(
         schemas.dress(columns, None, statistics=False),
         data,
-        metadata=flights.app_metadata(path, table.comment),
+        metadata=flights.app_metadata(path, table.comment, version),
         endpoints=_seal(site, request, _slices(request.call, table, ticket)),
         total_records=row_count(request, table, pin),
     )

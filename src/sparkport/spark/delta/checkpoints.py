@@ -78,10 +78,21 @@ def _rows(storage: Storage, location: str, columns: tuple[str, ...]) -> Iterator
         table = file.read([*columns, "add.stats_parsed"] if parsed_only else columns, use_threads=False)
     for name in table.column_names:
         column = table.column(name)
+        if name == "txn":
+            yield from _applications(column)
+            continue
         for row in column.drop_null().to_pylist(maps_as_pydicts="strict"):
             if parsed_only and name == "add":
                 row["stats"] = _json_statistics(row.pop("stats_parsed"))
             yield {name: row}
+
+
+def _applications(column: pa.ChunkedArray) -> Iterator[dict[str, Any]]:
+    """Yield the versions of applications; there may be very many, and most of a row is of no use."""
+    for chunk in column.drop_null().chunks:
+        names, versions = chunk.field("appId").to_pylist(), chunk.field("version").to_pylist()
+        for name, version in zip(names, versions, strict=True):
+            yield {"txn": {"appId": name, "version": version}}
 
 
 def _has_only_parsed_statistics(schema: pa.Schema) -> bool:

@@ -19,6 +19,9 @@ from sparkport.spark.delta.actions import (
 from sparkport.spark.delta.errors import damage_reported
 from sparkport.spark.delta.files import Storage, resolve
 
+# What the history says of an ALTER, also of one that had to write all rows again.
+_ALTER = "UPDATE SCHEMA"
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -86,6 +89,13 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
             case _:
                 pass  # provenance, change data and domains do not change what is read
     return Commit(added, removed, transactions, protocol, metadata)
+
+
+def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
+    """Tell whether actions of these kinds change rows, and not only columns or how rows lie in files."""
+    said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    files = [action[kind] for action in actions for kind in kinds if kind in action]
+    return said.get("operation") != _ALTER and any(file.get("dataChange", True) for file in files)
 
 
 def read_heading(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:

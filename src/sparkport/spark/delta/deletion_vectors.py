@@ -99,6 +99,15 @@ def write_vectors(root: str, deleted: Sequence[npt.NDArray[np.int64]]) -> tuple[
     return path, vectors
 
 
+def inline_vector(positions: npt.NDArray[np.int64]) -> DeletionVector:
+    """Return a vector that has the positions of deleted rows in itself."""
+    bitmap: Any = BitMap64(positions.astype(np.uint64))
+    data = struct.pack("<I", _MAGIC) + bitmap.serialize()
+    padded = data + b"\0" * (-len(data) % 4)
+    text = base64.b85encode(padded).decode().translate(_B85_TO_Z85)
+    return DeletionVector("i", text, None, len(data), len(bitmap))
+
+
 def _inline(vector: DeletionVector, root: str) -> bytes:
     data = _decode_z85(vector.path_or_inline, root)
     if len(data) < vector.size:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +16,47 @@ from sparkport.spark.delta.actions import decode_deletion_vector
 from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.errors import damage_reported
-from sparkport.spark.delta.files import resolve, storage_of
+from sparkport.spark.delta.files import location_of, resolve, storage_of
 from sparkport.spark.delta.log import DeltaLog
 
 
 class Durability:
-    """Has the commits to one table written through to the disk, each once.
+    """Has the commits to the table in one folder written through to the disk, each once.
 
     Those of others that come in between are among them: nobody can tell them apart.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._reached: int | None = None
+        self._reached: tuple[str, int] | None = None  # the table's id, and a version of it
 
     def begin(self, log: DeltaLog) -> None:
         """Note the version after which commits may be our own."""
         if _is_local(log):
-            newest = log.newest_version()
+            newest = log.heading()
             with self._lock:
-                if self._reached is None:
-                    self._reached = newest
+                if self._reached is None or self._reached[0] != newest.metadata.table_id:
+                    self._reached = newest.metadata.table_id, newest.version
 
     def reach(self, log: DeltaLog) -> None:
         """Return when the commits since `begin`, or else the newest one, are on the disk with their files."""
         if not _is_local(log):
             return
-        newest = log.newest_version()
+        newest = log.heading()
         with self._lock:
-            reached = self._reached
-            if reached is None or reached > newest:  # others have put a new table into the folder
-                reached = newest - 1
-            for version in range(reached + 1, newest + 1):
+            table_id, reached = self._reached or ("", 0)
+            if table_id != newest.metadata.table_id:  # others have put a new table into the folder
+                reached = newest.version - 1
+            for version in range(reached + 1, newest.version + 1):
                 _write_through_commit(log.root, version)
-            self._reached = newest
+            self._reached = newest.metadata.table_id, newest.version
+
+
+def write_through_added(root: str, actions: Iterable[Mapping[str, Any]]) -> None:
+    """Have the files written through that actions add to a table, before a commit names them."""
+    root = location_of(root)
+    if "://" not in root:
+        _write_through_files([path for action in actions for path in _named(action, root)])
 
 
 def write_through(*paths: Path) -> None:

@@ -57,6 +57,11 @@ class Storage(Protocol):
         raise NotImplementedError
 
     @abstractmethod
+    def stamps(self, folder: str) -> dict[str, Stamp]:
+        """Return the identity of each file in a folder."""
+        raise NotImplementedError
+
+    @abstractmethod
     def read(self, location: str) -> bytes:
         """Return a whole file."""
         raise NotImplementedError
@@ -94,6 +99,10 @@ def _told(location: str, error: OSError) -> Exception:
     return UnreadableLogError(location, error)
 
 
+def _local_stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_mtime_ns // 1_000_000, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
 class LocalStorage:
     """The local disk, without a detour: listing a log takes microseconds."""
 
@@ -118,7 +127,15 @@ class LocalStorage:
             found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
         except OSError as error:
             raise _told(location, error) from error
-        return Stamp(found.st_mtime_ns // 1_000_000, (found.st_mtime_ns, found.st_size, found.st_ino))
+        return _local_stamp(found)
+
+    def stamps(self, folder: str) -> dict[str, Stamp]:
+        """Return the identity of each file in a folder."""
+        try:
+            with os.scandir(folder) as entries:
+                return {entry.name: _local_stamp(entry.stat()) for entry in entries}
+        except OSError as error:
+            raise _told(folder, error) from error
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""
@@ -160,6 +177,10 @@ class LocalStorage:
             shutil.rmtree(folder)
 
 
+def _remote_stamp(info: fs.FileInfo) -> Stamp:
+    return Stamp(info.mtime_ns // 1_000_000, (info.mtime_ns, info.size))
+
+
 class ArrowStorage:
     """A file system of Arrow; `base` is where the keys of its locations begin."""
 
@@ -180,7 +201,11 @@ class ArrowStorage:
         info = self._filesystem.get_file_info(self._path(location))
         if info.type == fs.FileType.NotFound:
             raise FileNotFoundError(location)
-        return Stamp(info.mtime_ns // 1_000_000, (info.mtime_ns, info.size))
+        return _remote_stamp(info)
+
+    def stamps(self, folder: str) -> dict[str, Stamp]:
+        """Return the identity of each file in a folder."""
+        return {info.base_name: _remote_stamp(info) for info in self._list(folder)}
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""

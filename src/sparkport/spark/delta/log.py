@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
-from sparkport.spark.delta.errors import CorruptLogError, table_label
+from sparkport.spark.delta.errors import CorruptLogError, damage_reported, table_label
 from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading, Replay, has_in_commit_times
@@ -49,7 +50,7 @@ class DeltaLog:
         """Return what a version is, without replaying its files."""
         names = self._names() if version is None else []
         wanted = newest_version(self.root, names) if version is None else version
-        stamp = self._stamp(wanted)
+        stamp = self.stamp(wanted)
         if stamp is not None:
             kept = self._headings.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
             if kept is not None:
@@ -65,13 +66,37 @@ class DeltaLog:
         """Return a version with all its files."""
         names = self._names()
         wanted = newest_version(self.root, names) if version is None else version
-        stamp = self._stamp(wanted)
+        stamp = self.stamp(wanted)
         kept = self._snapshots.get(wanted, stamp) if stamp else None
         if kept is not None:
             return kept
         with self._building:
             kept = self._snapshots.get(wanted, stamp) if stamp else None
             return kept or self._build(read_listing(self.root, names), wanted, stamp)
+
+    def transactions(self) -> Mapping[str, int]:
+        """Return the versions of all applications, as of the newest version."""
+        return self.snapshot().transactions
+
+    def changes_rows(self, version: int) -> bool:
+        """Tell whether a commit adds, changes or removes rows; if it is no longer there, it may have.
+
+        An ALTER does not, whether it writes them again or not, nor does a commit that only arranges files.
+        """
+        return self._does(version, ("add", "remove"))
+
+    def removes_rows(self, version: int) -> bool:
+        """Tell whether a commit changes or removes rows; if it is no longer there, it may have."""
+        return self._does(version, ("remove",))
+
+    def _does(self, version: int, kinds: tuple[str, ...]) -> bool:
+        name = commits.commit_name(version)
+        try:
+            data = self._storage.read(f"{self._folder}/{name}")
+        except FileNotFoundError:
+            return True
+        with damage_reported(self.root, version, name):
+            return commits.changes_rows(commits.parse(data), kinds)
 
     def version_at(self, timestamp_ms: int) -> int:
         """Return the version that was the newest at a time, which may lie in the future."""
@@ -103,7 +128,8 @@ class DeltaLog:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFoundError("table", table_label(self.root)) from error
 
-    def _stamp(self, version: int) -> Stamp | None:
+    def stamp(self, version: int) -> Stamp | None:
+        """Return the identity of a commit's file, None if there is none."""
         try:
             return self._storage.stamp(f"{self._folder}/{commits.commit_name(version)}")
         except FileNotFoundError:
@@ -111,7 +137,7 @@ class DeltaLog:
 
     def _find_heading(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
         segment = listing.segment(wanted)
-        near = self._headings.nearest(wanted, self._stamp)
+        near = self._headings.nearest(wanted, self.stamp)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         for version in reversed(segment.commits):
@@ -130,7 +156,7 @@ class DeltaLog:
 
     def _build(self, listing: Listing, wanted: int, stamp: Stamp | None) -> DeltaSnapshot:
         segment = listing.segment(wanted)
-        near = self._snapshots.nearest(wanted, self._stamp)
+        near = self._snapshots.nearest(wanted, self.stamp)
         if near is not None and self._catches_up(listing, segment, near[0], wanted):
             replay, rest = Replay(near[1]), range(near[0] + 1, wanted + 1)
         else:

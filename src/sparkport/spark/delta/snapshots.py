@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
@@ -26,7 +26,8 @@ class DeltaSnapshot:
     """What a version is.
 
     `files` have the same order however the snapshot was built, so that a position in it
-    means the same file to another process; `row_count` is exact, or None.
+    means the same file to another process; `row_count` is exact, or None. `own_writes` says how many writes
+    of one transaction are laid over the version, for that transaction alone.
     """
 
     version: int
@@ -36,6 +37,7 @@ class DeltaSnapshot:
     files: tuple[DataFile, ...]
     transactions: Mapping[str, int]
     row_count: int | None
+    own_writes: int = 0
 
     @property
     def heading(self) -> Heading:
@@ -70,8 +72,6 @@ class Replay:
         assert self.metadata is not None
         # A checkpoint keeps neither commits nor positions: time and name order a file wherever it is from.
         files = tuple(sorted(self._files.values(), key=_age))
-        counts = [file.row_count for file in files]
-        known = [count for count in counts if count is not None]
         return DeltaSnapshot(
             version,
             timestamp_ms,
@@ -79,8 +79,15 @@ class Replay:
             self.metadata,
             files,
             self._transactions,
-            sum(known) if len(known) == len(counts) else None,
+            total_rows(files),
         )
+
+
+def total_rows(files: Iterable[DataFile]) -> int | None:
+    """Return how many rows files have, None if the log does not tell of one."""
+    counts = [file.row_count for file in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _age(file: DataFile) -> tuple[int, str]:

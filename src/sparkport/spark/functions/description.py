@@ -51,8 +51,10 @@ class _OfTable:
 
     def _snapshot(self, call: Call, table: DeltaTable, version: int | None = None) -> DeltaSnapshot:
         log = self._engine.log(table.root)
-        seen = self._engine.transactions.version(call, table.schema, table.name, log)
-        return log.snapshot(seen if version is None else version)
+        if version is None:
+            view = self._engine.transactions.view(call, table.schema, table.name, log)
+            version = None if view is None else view.newest
+        return log.snapshot(version)
 
 
 class Detail(_OfTable):

@@ -18,6 +18,7 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
 from sparkport.spark.engine import Engine
+from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.functions.names import delta_table
 from sparkport.spark.jobs import Work
 from sparkport.spark.names import quoted
@@ -70,9 +71,11 @@ class _Maintenance:
         with contextlib.ExitStack() as inside:
             inside.enter_context(table.gate.shared(call))
             # Of two that touch the same files Delta lets only one win.
-            inside.enter_context(self._engine.commits(table.root, str(table)).alone(call))
+            table_id = table.newest_metadata().table_id
+            inside.enter_context(self._engine.commits(table.root, table_id, str(table)).alone(call))
             yield _row("running", {})
-            steps = self._engine.jobs.followed(call, str(table), work, seconds=_REPORT_SECONDS)
+            guarded = while_writing(table.root, str(table), work)
+            steps = self._engine.jobs.followed(call, str(table), guarded, seconds=_REPORT_SECONDS)
             inside.callback(steps.close)
             outcome: Outcome = {}
             while True:

@@ -1,0 +1,105 @@
+"""Keep a table's folder in place while it is written to, whichever server on the machine writes.
+
+A commit that comes after a DROP would make the folder again, with a log that begins in the middle. So
+commits hold a shared lock on the folder, and whoever moves or removes it an exclusive one. The lock is the
+kernel's (`flock`): it needs no file, goes with the folder, and ends with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import structlog
+from pyspark.sql import SparkSession
+
+from sparkport.catalog.call import Call
+from sparkport.errors import NotFoundError
+
+_log = structlog.get_logger("sparkport.spark")
+
+_POLL_SECONDS = 0.02
+# What file systems answer that have no such locks, or not on folders.
+_UNSUPPORTED = {errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL, errno.ENOLCK}
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def shared(root: str, table: str) -> Iterator[None]:
+    """Write to a table together with others; it stays where it is. Raises NotFoundError if it is gone."""
+    with _locked(root, table, fcntl.LOCK_SH, lambda: None):
+        yield
+
+
+@contextlib.contextmanager
+def exclusive(call: Call, root: str, table: str) -> Iterator[None]:
+    """Move or remove a table; wait for those who write as long as the call lives."""
+    with _locked(root, table, fcntl.LOCK_EX, call.check):
+        yield
+
+
+def while_writing(root: str, table: str, work: Callable[[SparkSession], T]) -> Callable[[SparkSession], T]:
+    """Return work that holds the shared lock until it ends, even if its caller has left by then."""
+    return functools.partial(_run_shared, root, table, work)
+
+
+def _run_shared(root: str, table: str, work: Callable[[SparkSession], T], session: SparkSession) -> T:
+    with shared(root, table):
+        return work(session)
+
+
+@contextlib.contextmanager
+def _locked(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
+    if "://" in root:  # an object store has no locks, and folders are not moved there
+        yield
+        return
+    folder = _acquire(root, table, mode, check)
+    try:
+        yield
+    finally:
+        os.close(folder)
+
+
+def _acquire(root: str, table: str, mode: int, check: Callable[[], None]) -> int:
+    """Return the descriptor of the folder that is at the path and stays there."""
+    while True:
+        check()
+        try:
+            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError("table", table) from error
+        try:
+            if _try_lock(folder, mode, root) and _is_at(root, folder):
+                kept, folder = folder, -1
+                return kept
+        finally:
+            if folder >= 0:
+                os.close(folder)
+        time.sleep(_POLL_SECONDS)
+
+
+def _try_lock(folder: int, mode: int, root: str) -> bool:
+    try:
+        fcntl.flock(folder, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        _log.warning("the file system has no locks: drop no table that others write to", folder=root)
+    return True
+
+
+def _is_at(root: str, folder: int) -> bool:
+    """Tell whether a folder was not moved, or replaced by another, before it was locked."""
+    try:
+        return os.path.samestat(os.stat(root), os.fstat(folder))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
