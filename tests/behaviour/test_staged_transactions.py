@@ -506,7 +506,7 @@ def test_key_of_a_staged_statement_stands_and_falls_with_it(
     assert [insert(table, [{"n": 2}], one), insert(table, [{"n": 2}], one)] == [1, 1]
     rollback(catalog, one)
     assert insert(table, [{"n": 3}], other) == 1
-    assert insert(table, [{"n": 3}], Call(idempotency_key="k")) == 1
+    assert insert(table, [{"n": 3}], Call("ann", idempotency_key="k")) == 1
     commit(catalog, other)
 
     assert values(table) == [1, 3]

@@ -46,7 +46,7 @@ from sparkport.spark.delta.readable import NEWEST_READER, unreadable_reason
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
-from sparkport.spark.errors import too_new, writing
+from sparkport.spark.errors import VacuumedError, too_new, writing
 from sparkport.spark.foreseen import foreseen
 from sparkport.spark.gates import Gate
 from sparkport.spark.keyed import recorded
@@ -164,9 +164,8 @@ class DeltaTable(DynamicTable):
         names = full.names if options.columns is None else options.columns
         wanted = [columns[index] for index in dict.fromkeys(find_column(full, name) for name in names)]
         projected = pa.schema([column.exact for column in wanted], full.metadata)
-        batches = itertools.chain.from_iterable(
-            decode_batches(batch, projected) for batch in self._stored(call, found, columns, wanted, options)
-        )
+        stored = self._while_there(found, self._stored(call, found, columns, wanted, options))
+        batches = itertools.chain.from_iterable(decode_batches(batch, projected) for batch in stored)
         # The filter may let more pass than the client will, so that there is no telling where to stop.
         limit = options.limit if options.filter is None else None
         return pa.RecordBatchReader.from_batches(projected, _limited(batches, limit))
@@ -386,6 +385,17 @@ class DeltaTable(DynamicTable):
             lacks_ids=bool(missing_ids(found, read_columns(columns, wanted, options.filter))),
         )
         return sql_lane.scan(self._engine.jobs, call, str(self), query, [column.stored for column in wanted])
+
+    def _while_there(
+        self, found: DeltaSnapshot, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches. Raises NotFoundError for the table if its files are gone because it was dropped."""
+        try:
+            yield from batches
+        except VacuumedError:
+            if self._log.heading().metadata.table_id != found.metadata.table_id:
+                raise NotFoundError("table", str(self)) from None
+            raise
 
     def _sql_reason(self, found: DeltaSnapshot) -> str | None:
         """Return why a version is to be read by Spark SQL, or None if Arrow can."""
