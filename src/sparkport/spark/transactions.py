@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.warehouse import Listing, TableEntry, Warehouse
 
 _POLL_SECONDS = 0.1
+_MAX_REMEMBERED_IDS = 4_000_000  # of own writes, in all transactions: some ten MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class OwnWrite:
     version: int
     changed: Ids | None
     added: Ids | None = None
+
+    @property
+    def size(self) -> int:
+        """How many ids it has, and one for itself."""
+        return 1 + sum(len(ids) for ids in (self.changed, self.added) if ids is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,8 @@ class SparkTransactions(TransactionManager):
         self._warehouse = warehouse
         self._ledger: TransactionLedger[_View] = TransactionLedger(_View, idle_seconds=idle_seconds)
         self._lock = threading.Lock()
+        self._remembered: deque[tuple[_View, tuple[str, str], int]] = deque()
+        self._remembered_ids = 0
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction."""
@@ -191,7 +200,23 @@ class SparkTransactions(TransactionManager):
                     view = TableView(made.metadata.table_id, write.version)
                 else:
                     view = replace(known, own=(*known.own, write))
+                    self._remember(entry.detail, (schema, table), write)
                 entry.detail.tables[schema, table] = view
+
+    def _remember(self, view: _View, place: tuple[str, str], write: OwnWrite) -> None:
+        """Let the oldest transactions forget their ids when all together have very many; under the lock.
+
+        DuckDB never ends its transactions, and hardly ever comes back to one.
+        """
+        self._remembered.append((view, place, write.size))
+        self._remembered_ids += write.size
+        while self._remembered_ids > _MAX_REMEMBERED_IDS:
+            oldest, where, size = self._remembered.popleft()
+            self._remembered_ids -= size
+            known = oldest.tables.get(where)
+            if known is not None:
+                forgotten = tuple(OwnWrite(write.version, None) for write in known.own)
+                oldest.tables[where] = replace(known, own=forgotten)
 
     def moved(self, call: Call, schema: str, table: str, old: TableView, made: Heading) -> None:
         """Let the call's transaction see a later version, also in scans that are planned but not begun."""

@@ -21,6 +21,7 @@ from .lake import PATIENCE, TOKEN, LakeServer
 
 SECONDS = float(os.environ.get("SPARKPORT_RACE_SECONDS", "60"))
 SCHEMA = "race"
+WAYS = ("transaction", "version")
 
 pytestmark = pytest.mark.timeout(420 + 2 * SECONDS)
 
@@ -54,23 +55,27 @@ class Racer(ABC):
 
 
 class Increment(Racer):
-    """Reads a number and writes it one greater: by the version that was read, or in a transaction."""
+    """Reads a number and writes it one greater: by the version that was read, or in a transaction.
 
-    def __init__(self, location: str, *, in_transaction: bool) -> None:
+    There is a row for each of the two ways, in one file.
+    """
+
+    def __init__(self, location: str, way: str) -> None:
         super().__init__(location)
-        self._in_transaction = in_transaction
+        self.way = way
 
     def step(self, client: Client) -> None:
-        if not self._in_transaction:
+        if self.way == "version":
             self._add(client)
             return
         with client.transaction(auto_commit=True) as own:
             self._add(own)
 
     def _add(self, client: Client) -> None:
-        found = client.scan(SCHEMA, "counter").read_all()
-        row = pa.table({"n": pa.array([found["n"][0].as_py() + 1], pa.int64())})
-        client.update(SCHEMA, "counter", found["rowid"].to_pylist(), row)
+        rows = client.scan(SCHEMA, "counter").read_all().to_pylist()
+        row = next(row for row in rows if row["way"] == self.way)
+        more = pa.table({"way": [self.way], "n": pa.array([row["n"] + 1], pa.int64())})
+        client.update(SCHEMA, "counter", [row["rowid"]], more)
 
 
 class Remove(Racer):
@@ -141,8 +146,8 @@ class InsertIntoReplaced(Racer):
 def prepare(client: Client) -> list[int]:
     """Make the tables, and return the ids of the rows to delete."""
     client.create_schema(SCHEMA)
-    client.create_table(SCHEMA, "counter", pa.schema([("n", pa.int64())]))
-    client.insert(SCHEMA, "counter", pa.table({"n": pa.array([0], pa.int64())}))
+    client.create_table(SCHEMA, "counter", pa.schema([("way", pa.string()), ("n", pa.int64())]))
+    client.insert(SCHEMA, "counter", pa.table({"way": list(WAYS), "n": pa.array([0, 0], pa.int64())}))
     client.create_table(SCHEMA, "rows", pa.schema([("n", pa.int64())]))
     client.insert(SCHEMA, "rows", pa.table({"n": pa.array(range(2000), pa.int64())}))
     columns = pa.schema([("writer", pa.int64()), ("statement", pa.string())])
@@ -161,11 +166,7 @@ def test_two_servers_race_on_one_warehouse(tmp_path: Path) -> None:
         with one.client() as client:
             ids = prepare(client)
         here, there = one.location, two.location
-        increments = [
-            Increment(location, in_transaction=in_transaction)
-            for location in (here, there)
-            for in_transaction in (False, True)
-        ]
+        increments = [Increment(location, way) for location in (here, there) for way in WAYS]
         removals = [Remove(location, ids) for location in (here, there)]
         inserts = [InsertTwice(here, there, 1), InsertTwice(there, here, 2)]
         replaced: list[Racer] = [Replace(here), InsertIntoReplaced(there), InsertIntoReplaced(here)]
@@ -181,8 +182,9 @@ def test_two_servers_race_on_one_warehouse(tmp_path: Path) -> None:
         surprises = [racer.surprise for racer in racers if racer.surprise is not None]
 
         assert not surprises, surprises
-        assert all(racer.done for racer in racers), [(type(racer).__name__, racer.done) for racer in racers]
-        assert one.rows(SCHEMA, "counter") == [{"n": sum(racer.done for racer in increments)}]
+        added = {way: sum(racer.done for racer in increments if racer.way == way) for way in WAYS}
+        assert min(*added.values(), *(racer.done for racer in [*removals, *inserts, *replaced])) > 0
+        assert {row["way"]: row["n"] for row in one.rows(SCHEMA, "counter")} == added
         assert len(two.rows(SCHEMA, "rows")) == 2000 - sum(racer.removed for racer in removals)
         statements = [row["statement"] for row in one.rows(SCHEMA, "inserted")]
         assert len(statements) == len(set(statements)) == sum(racer.done for racer in inserts)

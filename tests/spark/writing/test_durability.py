@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, DropTableOptions
-from sparkport.catalog.ddl import AddColumn, CreateTableOptions, OnConflict, RenameTable
+from sparkport.catalog.ddl import AddColumn, ChangeColumnType, CreateTableOptions, OnConflict, RenameTable
 from sparkport.spark.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.delta.data_files import MOST_ROWS
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta_java import Actions
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, made, newest
 
@@ -79,6 +81,54 @@ def test_statement_ends_when_its_commit_is_on_the_disk(
 
     assert newest(table) == 2
     assert written(table) <= synced
+
+
+def rewrite(table: DeltaTable) -> None:
+    """Change the type of a column, for which all rows are written again."""
+    table.alter(Call(), ChangeColumnType("n", pa.string(), "CAST(n AS VARCHAR)"))
+
+
+WRITING: dict[str, Callable[[DeltaTable], object]] = {
+    **{name: STATEMENTS[name] for name in ("small INSERT", "large INSERT", "UPDATE", "DELETE")},
+    "ALTER": rewrite,
+}
+
+
+@pytest.mark.parametrize(
+    ("statement", "by_spark"),
+    [*((name, False) for name in WRITING), *((name, True) for name in WRITING if name != "ALTER")],
+)
+def test_files_are_on_the_disk_before_a_commit_names_them(
+    schema: SparkSchema,
+    spark: SparkSession,
+    synced: set[Identity],
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    *,
+    by_spark: bool,
+) -> None:
+    """A power failure right after the commit leaves no table whose files are not there."""
+    table = made(schema, pa.table({"n": pa.array([1, 2], pa.int64())}))
+    if by_spark:  # a CHECK of Delta's own, and no deletion vectors, leave the files to Spark
+        location = f"delta.`{table.root}`"
+        spark.sql(f"ALTER TABLE {location} ADD CONSTRAINT small CHECK (n < 1000000)").collect()
+        spark.sql(f"ALTER TABLE {location} SET TBLPROPERTIES (delta.enableDeletionVectors = false)").collect()
+    before: list[set[Identity]] = []
+    sequence = Actions.sequence
+
+    def watched(actions: Actions) -> object:
+        before.append(set(synced))
+        return sequence(actions)
+
+    monkeypatch.setattr(Actions, "sequence", watched)
+    known = {file.path for file in DeltaLog(table.root).snapshot().files}
+    synced.clear()
+    WRITING[statement](table)
+    found = DeltaLog(table.root).snapshot().files
+    paths = {Path(table.root), *(Path(file.path) for file in found if file.path not in known)}
+    vectors = [vector_location(file.deletion_vector, table.root) for file in found if file.deletion_vector]
+
+    assert identities([*paths, *(Path(path) for path in vectors if path)]) <= before[-1]
 
 
 def test_new_tables_and_schemas_are_on_the_disk(

@@ -56,7 +56,7 @@ def write_through_added(root: str, actions: Iterable[Mapping[str, Any]]) -> None
     """Have the files written through that actions add to a table, before a commit names them."""
     root = location_of(root)
     if "://" not in root:
-        _write_through_files([path for action in actions for path in _named(action, root)])
+        _write_through_files([path for action in actions for path in _named(action, root)], root)
 
 
 def write_through(*paths: Path) -> None:
@@ -76,7 +76,7 @@ def write_through_checkpoints(log: DeltaLog) -> None:
     if _is_local(log):
         folder = f"{log.root}/_delta_log"
         names = storage_of(folder).names(folder)
-        _write_through_files([f"{folder}/{name}" for name in names if "checkpoint" in name])
+        _write_through_files([f"{folder}/{name}" for name in names if "checkpoint" in name], folder)
 
 
 def _is_local(log: DeltaLog) -> bool:
@@ -92,8 +92,8 @@ def _write_through_commit(root: str, version: int) -> None:
     except FileNotFoundError:
         return  # cleaned up since
     with damage_reported(root, version, name):
-        _write_through_files([path for action in parse(data) for path in _named(action, root)])
-    _write_through_files([location])
+        _write_through_files([path for action in parse(data) for path in _named(action, root)], root)
+    _write_through_files([location], f"{root}/_delta_log")
 
 
 def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
@@ -106,10 +106,22 @@ def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
                 yield location
 
 
-def _write_through_files(paths: Sequence[str]) -> None:
-    folders = {os.path.dirname(path) for path in paths}  # noqa: PTH120  (no Path for each of many files)
-    for path in (*paths, *folders):
+def _write_through_files(paths: Sequence[str], root: str) -> None:
+    """Have files written through, and the folders that they are in up to `root`."""
+    for path in (*paths, *_folders(paths, root)):
         _write_through_file(path)
+
+
+def _folders(paths: Sequence[str], root: str) -> set[str]:
+    found: set[str] = set()
+    for path in paths:
+        folder = os.path.dirname(path)  # noqa: PTH120  (no Path for each of many files)
+        while folder not in found:
+            found.add(folder)
+            if not folder.startswith(f"{root}/"):  # the table's own folder, or one of another table
+                break
+            folder = os.path.dirname(folder)  # noqa: PTH120
+    return found
 
 
 def _write_through_file(path: str) -> None:
