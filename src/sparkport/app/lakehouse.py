@@ -20,7 +20,6 @@ from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
-from sparkport.spark.leftovers import sweep_all
 from sparkport.spark.session import SparkHost
 from sparkport.spark.session_catalog import SessionCatalog, catalog_names
 from sparkport.spark.settings import SparkSettings
@@ -93,7 +92,7 @@ class Lakehouse:
         call = Call()
         sweep_spools()
         sweep_stages(self._engine.staging)
-        sweep_all(self._engine.trash)
+        self._engine.trash.sweep()
         try:
             with self._bar:
                 self._host.session(call)
