@@ -22,6 +22,7 @@ from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta_java import has_transactions
 from sparkport.spark.indexing import with_indexed_ids
+from sparkport.spark.leftovers import hold
 from sparkport.spark.metadata import packed_metadata
 from sparkport.spark.names import literal, quoted
 from sparkport.spark.trash import prune
@@ -113,7 +114,8 @@ def make_schema(folder: str, details: Mapping[str, Any], hidden: str) -> None:
 
 
 def _make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
-    hidden.mkdir(parents=True)
+    hold(str(hidden.parent))
+    hidden.mkdir()
     try:
         (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
         write_through(hidden / SCHEMA_DETAILS, hidden)

@@ -21,6 +21,7 @@ from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.folders import MORE
+from sparkport.spark.leftovers import hold
 from sparkport.spark.remnants import is_remnant
 from sparkport.spark.trash import Trash, prune
 
@@ -138,7 +139,8 @@ def remove_schema_folder(schema: str, folder: str, trash: Trash, hidden: Path) -
     for path in list(_remnants(folder)):
         clear_remnant(path, trash)
     marker = Path(folder, SCHEMA_DETAILS)
-    hidden.mkdir(parents=True)
+    hold(str(hidden.parent))
+    hidden.mkdir()
     try:
         with contextlib.suppress(FileNotFoundError):
             marker.rename(hidden / SCHEMA_DETAILS)
