@@ -166,15 +166,19 @@ class SparkCatalog(DynamicCatalog):
             for table in tables:
                 closed.enter_context(table.gate.alone(call))
             for table in tables:
-                self.drop(table)
+                with contextlib.suppress(NotFoundError):  # another server was faster
+                    self.drop(table)
             for folder in folders:
                 hidden = Path(new_folder(self.engine.staging))
                 remove_schema_folder(schema.name, folder, self.engine.trash, hidden)
         return len(entries)
 
     def drop(self, table: DeltaTable) -> None:
-        """Drop a table; the caller has made sure that nobody writes."""
-        drop_table(table.root, self.engine.trash, self._named_files(table.root))
+        """Drop a table; the caller has made sure that nobody writes. Raises NotFoundError."""
+        try:
+            drop_table(table.root, self.engine.trash, self._named_files(table.root))
+        except FileNotFoundError as error:  # another server was faster
+            raise NotFoundError("table", str(table)) from error
         self.forget(table.root)
 
     def find_dropped(self, call: Call, schema: str, name: str) -> DroppedTable:

@@ -22,7 +22,7 @@ from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.folders import MORE
 from sparkport.spark.leftovers import hold
-from sparkport.spark.remnants import is_remnant
+from sparkport.spark.remnants import is_remnant, remnant_files
 from sparkport.spark.trash import Trash, prune
 
 _log = structlog.get_logger("sparkport.spark")
@@ -90,12 +90,11 @@ def clear_remnant(root: str, trash: Trash) -> None:
 
     Anything else stays, and so does a table of a server that was faster.
     """
-    if not is_remnant(root):
+    files = remnant_files(root)
+    if not files:
         return
     if "://" in root:
-        storage = storage_of(root)
-        for path in storage.contents(root):
-            storage.unlink(f"{root}/{path}")
+        _remove_objects(root, files)
         return
     place = trash.put(Path(root))
     if not is_remnant(str(place)):
@@ -159,7 +158,8 @@ def remove_schema_folder(schema: str, folder: str, trash: Trash, hidden: Path) -
 def _remove_empty_folder(schema: str, folder: str) -> None:
     try:
         for inner, _, _ in os.walk(folder, topdown=False):
-            os.rmdir(inner)  # noqa: PTH106  (never more than an empty folder)
+            if inner == folder or Path(inner).name.startswith(MORE):
+                os.rmdir(inner)  # noqa: PTH106  (never more than an empty folder)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             raise SchemaNotEmptyError(schema, [], _strangers(folder, frozenset())) from error
@@ -189,7 +189,10 @@ def _strange_objects(folder: str, roots: frozenset[str]) -> list[str]:
 
 def _entries(folder: str) -> Iterator[str]:
     """Yield the paths of what is in a folder; of a folder for the rest of a long name, what is in that."""
-    for name in sorted(os.listdir(folder)):  # noqa: PTH208
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError):  # another server was faster
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    for name in names:
         path = f"{folder}/{name}"
         if name.startswith(MORE) and os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
             yield from _entries(path)
@@ -227,18 +230,24 @@ def _drop_objects(root: str, named: Collection[str]) -> None:
     if len(own) == len(contents):
         storage.remove(root)
         return
-    for path in own:
-        storage.unlink(f"{root}/{path}")
+    _remove_objects(root, own)
     _log.warning("objects of others stay where a table was dropped", objects=len(contents) - len(own))
 
 
 def _remove_schema_objects(schema: str, folder: str) -> None:
     storage = storage_of(folder)
     for name in {path.partition("/")[0] for path in storage.contents(folder)} - {SCHEMA_DETAILS}:
-        root = f"{folder}/{name}"
-        if is_remnant(root):
-            storage.remove(root)
+        _remove_objects(f"{folder}/{name}", remnant_files(f"{folder}/{name}"))
     if others := [path for path in storage.contents(folder) if path != SCHEMA_DETAILS]:
         raise SchemaNotEmptyError(schema, [], others)
     # Of its objects alone the last would leave an empty folder, which is a schema too.
     storage.remove(folder)
+
+
+def _remove_objects(folder: str, paths: Collection[str]) -> None:
+    """Remove objects one by one, and what Arrow leaves of folders if those were all."""
+    storage = storage_of(folder)
+    for path in paths:
+        storage.unlink(f"{folder}/{path}")
+    if paths and not storage.contents(folder):
+        storage.remove(folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -43,7 +44,7 @@ def hold(folder: Path) -> Path:
     path = folder / f"{PROCESS}{SUFFIX}"
     with _lock:
         if not _held:
-            atexit.register(_release_all)
+            atexit.register(_release_all, os.getpid())
         if path in _held and not path.exists():  # somebody has cleaned up
             os.close(_held.pop(path))
         if path not in _held:
@@ -62,7 +63,9 @@ def release(folder: Path) -> None:
             os.close(opened)
 
 
-def _release_all() -> None:
+def _release_all(process: int) -> None:
+    if os.getpid() != process:
+        return  # a child that was forked off shares the locks, and must not end them
     for path in list(_held):
         release(path.parent)
 
@@ -82,17 +85,18 @@ def _probe(path: Path, *, removes: bool) -> bool | None:
     if path in _held or named is None or named["kernel"] != KERNEL:
         return True if path in _held else None
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
-    except OSError:  # of another user's, who looks after it
-        return True
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if removes:  # while it is locked: see `_locked`
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
     except BlockingIOError:
         return True
+    except OSError:  # file systems of other machines may lock only what can be written to
+        return None
     finally:
         os.close(opened)
     return False
@@ -107,10 +111,19 @@ def refresh() -> None:
 
 
 def _locked(path: Path) -> int:
+    # A disk on which a file is open to be written to cannot be made read-only.
+    mode = os.O_RDONLY
     while True:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened = os.open(path, mode | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(opened, fcntl.LOCK_EX)
+        except OSError as error:
+            os.close(opened)
+            if error.errno != errno.EBADF or mode == os.O_RDWR:
+                raise
+            mode = os.O_RDWR  # file systems of other machines may lock no other
+            continue
+        try:
             # Whoever looked at it before it was locked may have taken it for that of a dead process.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(opened), path.stat()):

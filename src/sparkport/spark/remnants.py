@@ -7,6 +7,7 @@ dropped makes the folder anew: Delta with checksums of versions, Spark's tasks w
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,17 +32,25 @@ _MAPPED = re.compile(f"col-{_UUID}")
 
 
 def is_remnant(root: str) -> bool:
-    """Tell whether a folder has something in it, and nothing but what writers of Delta have left behind.
+    """Tell whether a folder has something in it, and nothing but what writers of Delta have left behind."""
+    return bool(remnant_files(root))
+
+
+def remnant_files(root: str) -> list[str]:
+    """Return the relative paths of all that is in a folder if writers of Delta have left it there, else none.
 
     A commit or a checkpoint makes it a table; data files count only if their columns show that they are
     of a Delta table. A link is never one.
     """
+    if "://" not in root and Path(root).is_symlink():
+        return []
     storage = storage_of(root)
     contents = storage.contents(root)
-    return bool(contents) and all(
+    is_left = all(
         _TEMPORARY.fullmatch(path) or (_DATA.fullmatch(path) and _is_mapped(storage, f"{root}/{path}"))
         for path in contents
     )
+    return contents if is_left else []
 
 
 def _is_mapped(storage: Storage, location: str) -> bool:

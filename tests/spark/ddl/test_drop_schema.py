@@ -84,7 +84,9 @@ def test_table_that_is_not_deltas_holds_its_schema(lake: SparkCatalog, root: Pat
     assert lake.schema(Call(), "lake") is not None
 
 
-@pytest.mark.parametrize("name", ["notes.csv", ".hidden", "_temporary", "empty/", "%+ABC/file", "link"])
+@pytest.mark.parametrize(
+    "name", ["notes.csv", ".hidden", "_temporary", "empty/", "%+ABC/file", "%+ABC/empty/", "link"]
+)
 @pytest.mark.parametrize("cascade", [False, True])
 def test_whatever_is_not_known_holds_its_schema(
     lake: SparkCatalog, root: Path, name: str, *, cascade: bool
@@ -93,9 +95,12 @@ def test_whatever_is_not_known_holds_its_schema(
     created(lake, "lake")
     path = root / "lake.db" / name
     if name.endswith("/"):
-        path.mkdir()
+        path.mkdir(parents=True)
     elif name == "link":
-        path.symlink_to(root)
+        log = root / "elsewhere" / "_delta_log"
+        log.mkdir(parents=True)
+        (log / f"{1:020}.crc").touch()
+        path.symlink_to(root / "elsewhere")
     else:
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
@@ -190,7 +195,7 @@ def test_file_that_comes_at_the_last_moment_stays(
 
     def late(path: str) -> None:
         if str(path).endswith("lake.db"):
-            (root / "lake.db" / "late.csv").write_text("x")
+            (root / "lake.db" / "late.csv").mkdir()
         remove(path)
 
     monkeypatch.setattr(os, "rmdir", late)

@@ -307,3 +307,28 @@ def test_data_of_another_program_is_not_cleared(sales: SparkSchema, root: Path) 
         made(sales, OTHER)
     assert pq.read_table(file).equals(ROWS)
     assert list(folder.iterdir()) == [file]
+
+
+def test_table_that_another_server_has_dropped_is_not_found(
+    lake: SparkCatalog, sales: SparkSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two servers that drop one table, one is told that it is gone; CASCADE goes on with the others."""
+    for name in ("a", "b", "c"):
+        made(sales, ROWS, name=name)
+    put = Trash.put
+    faster: list[Path] = []
+
+    def second(trash: Trash, folder: Path) -> Path:
+        if not faster or faster == [folder.with_name("b")]:
+            faster.append(folder)
+            put(trash, folder)
+        return put(trash, folder)
+
+    monkeypatch.setattr(Trash, "put", second)
+    with pytest.raises(NotFoundError, match=r"^table 'sales\.b' not found"):
+        sales.drop_table(Call(), "b", DropTableOptions())
+    count = lake.drop_schema(Call(), "sales", DropSchemaOptions(cascade=True))
+
+    assert count == 2
+    assert lake.schema(Call(), "sales") is None
+    assert sorted(dropped(lake)) == [("sales", "a"), ("sales", "b"), ("sales", "c")]

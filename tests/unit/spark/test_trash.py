@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import threading
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 from sparkport.errors import PreconditionError
+from sparkport.spark.creation import move_folder
 from sparkport.spark.dropping import clear_remnant, drop_table
 from sparkport.spark.trash import Trash
 
@@ -174,3 +177,40 @@ def test_table_of_a_server_that_was_faster_is_not_cleared(
     clear_remnant(str(tmp_path / "t"), Trash(str(tmp_path), 24))
 
     assert (log / f"{0:020}.json").read_text() == "{}"
+
+
+def test_nothing_is_half_there_when_servers_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one server drops, another brings back and a third makes room, a table is whole or gone."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10_000, 10_000, 0))
+    tables = [table(tmp_path / "s.db" / f"t{number}") for number in range(60)]
+    for root in tables:
+        for number in range(20):
+            (root / f"part-{number}.parquet").touch()
+    over = threading.Event()
+    returned: list[str] = []
+
+    def bring_back() -> None:
+        trash = Trash(str(tmp_path))
+        while not over.is_set():
+            for found in trash.tables()[:1]:
+                with contextlib.suppress(FileNotFoundError):
+                    move_folder(found.folder, found.original)
+                    returned.append(found.name)
+
+    def make_room() -> None:
+        while not over.is_set():
+            Trash(str(tmp_path)).make_room()
+
+    threads = [threading.Thread(target=work) for work in (bring_back, make_room)]
+    for thread in threads:
+        thread.start()
+    for root in tables:
+        drop_table(str(root), Trash(str(tmp_path)))
+    over.set()
+    for thread in threads:
+        thread.join()
+    left = [root for root in tables if root.exists()]
+
+    assert len(left) == len(returned)
+    assert {len(list(root.iterdir())) for root in left} <= {21}
+    assert all(found.original not in left for found in Trash(str(tmp_path)).tables())
