@@ -46,9 +46,11 @@ def drop_table(root: str, trash: Trash, named: Collection[str] = ()) -> None:
     if "://" in root:
         _drop_objects(root, named)
         return
-    place = trash.put(Path(root))
     if trash.hours == 0:
-        trash.forget(place)
+        trash.prepare()
+        trash.delete(Path(root))
+        return
+    _put(Path(root), trash)
 
 
 def remove_new_table(root: str, version: int, trash: Trash) -> bool:
@@ -59,12 +61,27 @@ def remove_new_table(root: str, version: int, trash: Trash) -> bool:
     if "://" in root:
         drop_table(root, trash)
         return True
-    place = trash.put(Path(root))
+    place = _put(Path(root), trash)
+    if place is None:
+        return True
     if DeltaLog(str(place)).newest_version() == version:
         trash.forget(place)
         return True
     _move_back(place, Path(root))
     return False
+
+
+def _put(folder: Path, trash: Trash) -> Path | None:
+    """Move a folder to the trash and return where it is; None if there was no room but to delete it."""
+    try:
+        return trash.put(folder)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+    # Whoever drops a table on a full disk needs the room.
+    _log.warning("the disk is full: a dropped table is deleted at once", folder=folder.name)
+    trash.delete(folder)
+    return None
 
 
 def _move_back(place: Path, folder: Path) -> None:

@@ -74,7 +74,7 @@ class Trash:
         Raises PreconditionError if it lies on another file system.
         """
         for attempt in range(_MAX_ATTEMPTS):
-            entry = self._folder / f"{int(self._clock() * 1000):013}-{uuid.uuid4().hex}"
+            entry = self._folder / self._new_name()
             target = entry / folder.relative_to(self._warehouse)
             try:
                 target.parent.mkdir(parents=True)
@@ -95,6 +95,19 @@ class Trash:
             prune(folder.parent)
             return target
         raise AssertionError("the last attempt returns or raises")
+
+    def delete(self, folder: Path) -> None:
+        """Remove a folder of the warehouse for good, from sight at once. It needs no room on the disk."""
+        gone = self._folder / f"{self._new_name()}{_GONE}"
+        folder.rename(gone)
+        write_through(folder.parent)
+        prune(folder.parent)
+        self._remove(gone)
+
+    def prepare(self) -> None:
+        """Make the folder of the trash while there is room for it."""
+        if self._is_local:
+            self._folder.mkdir(parents=True, exist_ok=True)
 
     def forget(self, place: Path) -> None:
         """Remove the entry of a folder for good."""
@@ -124,6 +137,9 @@ class Trash:
                 return
             _log.warning("the disk is nearly full: a dropped table is removed early", entry=entry.name)
             self._remove(entry)
+
+    def _new_name(self) -> str:
+        return f"{int(self._clock() * 1000):013}-{uuid.uuid4().hex}"
 
     def _entries(self) -> Iterator[Path]:
         if not self._is_local:

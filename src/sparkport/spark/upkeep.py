@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -56,4 +57,6 @@ class Upkeep:
         self._trash.make_room()
         if now - self._swept >= _SWEEP_SECONDS:
             self._swept = now
+            with contextlib.suppress(OSError):  # a read-only disk
+                self._trash.prepare()
             self._trash.sweep()

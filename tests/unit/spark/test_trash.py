@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections import namedtuple
 from pathlib import Path
@@ -182,7 +184,7 @@ def test_table_of_a_server_that_was_faster_is_not_cleared(
 def test_nothing_is_half_there_when_servers_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one server drops, another brings back and a third makes room, a table is whole or gone."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10_000, 10_000, 0))
-    tables = [table(tmp_path / "s.db" / f"t{number}") for number in range(60)]
+    tables = [table(tmp_path / "s.db" / f"t{number}") for number in range(25)]
     for root in tables:
         for number in range(20):
             (root / f"part-{number}.parquet").touch()
@@ -214,3 +216,37 @@ def test_nothing_is_half_there_when_servers_race(tmp_path: Path, monkeypatch: py
     assert len(left) == len(returned)
     assert {len(list(root.iterdir())) for root in left} <= {21}
     assert all(found.original not in left for found in Trash(str(tmp_path)).tables())
+
+
+FULL = """
+import os, sys
+from pathlib import Path
+from sparkport.spark.dropping import drop_table
+from sparkport.spark.trash import Trash
+
+lake = Path(sys.argv[1])
+trash = Trash(str(lake))
+trash.prepare()
+(lake / "s.db" / "t" / "_delta_log").mkdir(parents=True)
+(lake / "s.db" / "t" / "_delta_log" / f"{0:020}.json").touch()
+try:
+    for number in range(1000):
+        (lake / str(number)).touch()
+except OSError as error:
+    print(error.strerror)
+drop_table(str(lake / "s.db" / "t"), trash)
+print((lake / "s.db" / "t").exists(), os.listdir(lake / "_sparkport" / "trash"))
+"""
+
+
+def test_table_is_dropped_on_a_disk_without_room_for_a_folder(tmp_path: Path) -> None:
+    """Dropping tables is the way to make room, so it must not need any."""
+    mount = f'mount -t tmpfs -o nr_inodes=40 tmpfs "{tmp_path}" && exec "$@"'
+    own_mounts = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*own_mounts, mount, "sh", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount in a namespace of their own")
+    command = [*own_mounts, mount, "sh", sys.executable, "-c", FULL, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert run.stdout.splitlines()[0] == "No space left on device"
+    assert run.stdout.splitlines()[-1] == "False []"
