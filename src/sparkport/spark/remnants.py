@@ -20,11 +20,11 @@ _TEMPORARY = re.compile(
     # Checksums of versions, and hidden files of which a commit or a checkpoint was to become.
     r"(?:\d{20}\.crc|\.{1,2}(?:\d{20}|_last_checkpoint)[\w.-]*|_last_checkpoint)"
     # Blocks of row ids, and the vectors of deleted rows.
-    r"|_sparkport/rowids/[\w.-]+"
+    r"|_sparkport/rowids/(?:[\w-]+/)?[\w.-]+"
     rf"|(?:\w{{2}}/)?\.?deletion_vector_{_UUID}\.bin(?:\.crc)?"
     rf"|(?:\w{{2}}/)?\.part-\d{{5}}-{_UUID}[\w.-]*\.parquet\.crc"
     # Folders that hold nothing.
-    r"|_delta_log/(?:(?:_staged_commits|_commits|_sidecars)/)?|_sparkport/(?:rowids/)?"
+    r"|_delta_log/(?:(?:_staged_commits|_commits|_sidecars)/)?|_sparkport/(?:rowids/(?:[\w-]+/)?)?"
 )
 _DATA = re.compile(rf"(?:\w{{2}}/)?part-\d{{5}}-{_UUID}[\w.-]*\.parquet")
 # What Delta calls a column in the files of a table with column mapping, and nobody else does.
