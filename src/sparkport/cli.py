@@ -228,6 +228,15 @@ def serve(
             help="After how long an unused transaction is aborted.",
         ),
     ] = 3600.0,
+    trash_hours: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_TRASH_HOURS",
+            min=0,
+            metavar="HOURS",
+            help="Spark: how long dropped tables can be brought back; 0 deletes them at once.",
+        ),
+    ] = 24.0,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.CONSOLE,
@@ -262,6 +271,7 @@ def serve(
                 transaction_idle=transaction_idle,
                 sample=sample,
                 switches=Switches(functions, allow_query),
+                trash_hours=trash_hours,
             )
             catalogs = lakehouse.catalogs(catalog)
         else:

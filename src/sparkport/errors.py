@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = [
     "AlreadyExistsError",
@@ -60,6 +60,7 @@ __all__ = [
 _QUOTED_WITH_SLASH = re.compile(r"""'[^']*[/\\][^']*'|"[^"]*[/\\][^"]*\"""")
 _WITH_SLASH = re.compile(r"\S*[/\\]\S*")
 _LONGEST_CAUSE = 300
+_MAX_NAMES = 5
 
 
 class SparkportError(Exception):
@@ -122,15 +123,21 @@ class PreconditionError(SparkportError):
 
 
 class SchemaNotEmptyError(PreconditionError):
-    """A schema that still has tables cannot be dropped without cascade."""
+    """A schema that still has tables, or in whose folder something else lies, cannot be dropped."""
 
-    def __init__(self, schema: str, tables: int) -> None:
-        noun = "table" if tables == 1 else "tables"
-        super().__init__(
-            f"schema '{schema}' contains tables ({tables} {noun}); drop them first or use cascade"
-        )
+    def __init__(self, schema: str, tables: Collection[str], others: Collection[str] = ()) -> None:
+        count = f"{len(tables)} {'table' if len(tables) == 1 else 'tables'}: {_some(tables)}"
+        verb = "is no table" if len(others) == 1 else "are no tables"
+        foreign = f"holds {_some(others)}, which {verb} of this server"
+        if tables:
+            text = f"schema '{schema}' contains tables ({count}); drop them first or use cascade"
+            text += f"; its folder also {foreign}" if others else ""
+        else:
+            text = f"schema '{schema}' is not empty: its folder {foreign}; move it away first"
+        super().__init__(text)
         self.schema = schema
-        self.tables = tables
+        self.tables = tuple(tables)
+        self.others = tuple(others)
 
 
 class LastColumnError(PreconditionError):
@@ -217,6 +224,12 @@ class UserCodeError(SparkportError):
 def _without_paths(text: str) -> str:
     """Return the text without what may be the path of a file: it is not the caller's business."""
     return _WITH_SLASH.sub("...", _QUOTED_WITH_SLASH.sub("'...'", text))
+
+
+def _some(names: Collection[str]) -> str:
+    """Return the first of some names, quoted."""
+    shown = ", ".join(f"'{name}'" for name in sorted(names)[:_MAX_NAMES])
+    return f"{shown}, ..." if len(names) > _MAX_NAMES else shown
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -92,7 +92,7 @@ def test_schema_with_tables_is_kept(catalog: FullCatalog, schema: DynamicSchema)
     """Without cascade tables hold their schema."""
     create(schema, {"n": pa.int64()})
 
-    message = f"schema '{schema.name}' contains tables (1 table); drop them first or use cascade"
+    message = f"schema '{schema.name}' contains tables (1 table: 't'); drop them first or use cascade"
     with pytest.raises(SchemaNotEmptyError) as caught:
         catalog.drop_schema(Call(), schema.name, DropSchemaOptions())
     assert str(caught.value) == message

@@ -226,7 +226,7 @@ def test_schema_with_tables_is_not_dropped(orders: Flight) -> None:
     """A schema with tables in it is FAILED_PRECONDITION to drop."""
     assert refusal(lambda: orders.action("drop_schema", {"catalog_name": "db1", "name": "sales"})) == (
         "FAILED_PRECONDITION",
-        "schema 'sales' contains tables (1 table); drop them first or use cascade",
+        "schema 'sales' contains tables (1 table: 'orders'); drop them first or use cascade",
     )
 
 

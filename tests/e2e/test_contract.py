@@ -90,7 +90,7 @@ def test_drop_schema(sales: Contract) -> None:
     )
     assert refusal(lambda: sales.json("DropSchema", schema_name="sales", if_exists=True)) == (
         "FAILED_PRECONDITION",
-        "schema 'sales' contains tables (2 tables); drop them first or use cascade",
+        "schema 'sales' contains tables (2 tables: 'more', 'orders'); drop them first or use cascade",
     )
     assert sales.json("DropSchema", schema_name="sales", cascade=True) == {
         "status": "success",

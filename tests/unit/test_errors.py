@@ -62,12 +62,22 @@ def test_every_error_is_in_the_tree() -> None:
         (RowNotFoundError(7), "row_id 7 not found in table"),
         (AlreadyExistsError("schema", "s"), "schema 's' already exists"),
         (
-            SchemaNotEmptyError("s", 1),
-            "schema 's' contains tables (1 table); drop them first or use cascade",
+            SchemaNotEmptyError("s", ["t"]),
+            "schema 's' contains tables (1 table: 't'); drop them first or use cascade",
         ),
         (
-            SchemaNotEmptyError("s", 2),
-            "schema 's' contains tables (2 tables); drop them first or use cascade",
+            SchemaNotEmptyError("s", list("gfedcba"), ["x"]),
+            (
+                "schema 's' contains tables (7 tables: 'a', 'b', 'c', 'd', 'e', ...); drop them first or use"
+                " cascade; its folder also holds 'x', which is no table of this server"
+            ),
+        ),
+        (
+            SchemaNotEmptyError("s", [], ["y", "x"]),
+            (
+                "schema 's' is not empty: its folder holds 'x', 'y', which are no tables of this server;"
+                " move it away first"
+            ),
         ),
         (LastColumnError("t", "c"), "cannot drop column 'c': it is the last column of table 't'"),
         (

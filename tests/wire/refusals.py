@@ -18,7 +18,7 @@ REFUSALS: dict[str, dict[str, str]] = {
         "CREATE SCHEMA db1.s2": "ALREADY_EXISTS schema 's2' already exists",
         # The client does not send IF NOT EXISTS, so the server cannot tell.
         "CREATE SCHEMA IF NOT EXISTS db1.s2": "ALREADY_EXISTS schema 's2' already exists",
-        "DROP SCHEMA db1.s2": "FAILED_PRECONDITION schema 's2' contains tables (1 table);"
+        "DROP SCHEMA db1.s2": "FAILED_PRECONDITION schema 's2' contains tables (1 table: 't');"
         " drop them first or use cascade",
         "DROP SCHEMA db1.s4": "NOT_FOUND schema 's4' not found",
     },

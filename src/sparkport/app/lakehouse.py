@@ -17,22 +17,25 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import SparkportError
 from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.creation import move_folder
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
-from sparkport.spark.leftovers import sweep_all
+from sparkport.spark.leftovers import hold
 from sparkport.spark.session import SparkHost
 from sparkport.spark.session_catalog import SessionCatalog, catalog_names
 from sparkport.spark.settings import SparkSettings
 from sparkport.spark.spools import sweep_spools
-from sparkport.spark.staging import sweep_stages
+from sparkport.spark.staging import new_folder, sweep_stages
 from sparkport.spark.training import train_in_background
+from sparkport.spark.upkeep import Upkeep
 
 _log = structlog.get_logger("sparkport.app")
 
 _ALL_BUT_QUERY = Switches()
 _WARM_SECONDS = 300.0
 _SETTLED_SECONDS = 120.0
+_MAX_TRASH_HOURS = 24.0 * 366 * 100
 
 
 class Lakehouse:
@@ -51,7 +54,10 @@ class Lakehouse:
         transaction_idle: float = 3600.0,
         sample: bool = False,
         switches: Switches = _ALL_BUT_QUERY,
+        trash_hours: float = 24.0,
     ) -> None:
+        if not 0 <= trash_hours <= _MAX_TRASH_HOURS:
+            raise ValueError(f"--trash-hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
         if "://" not in settings.warehouse:
             _make_folder(settings.warehouse)
         elif sample:
@@ -64,7 +70,9 @@ class Lakehouse:
             direct_reads=direct_reads,
             adopts=adopts,
             transaction_idle_seconds=transaction_idle,
+            trash_hours=trash_hours,
         )
+        self._upkeep = Upkeep(self._engine.warehouse.root, self._engine.trash)
         self.catalog = SparkCatalog(self._engine, switches)
         self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}
         self._sample = sample and self._is_empty()
@@ -81,6 +89,7 @@ class Lakehouse:
     def start(self) -> None:
         """Start Spark in the background."""
         self._host.start()
+        self._upkeep.start()
         threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
 
     def stop(self) -> None:
@@ -88,12 +97,12 @@ class Lakehouse:
         self._stopping.set()
         self._bar.close()
         self._engine.close()
+        self._upkeep.stop()
 
     def _settle(self) -> None:
         call = Call()
         sweep_spools()
         sweep_stages(self._engine.staging)
-        sweep_all(self._engine.trash)
         try:
             with self._bar:
                 self._host.session(call)
@@ -117,14 +126,15 @@ class Lakehouse:
     def _load_sample(self) -> None:
         """Make the sample out of sight, and then show all of it at once."""
         _log.info("loading the sample")
-        settings = self._host.settings
-        folder = Path(settings.warehouse) / "_sparkport" / "sample"
-        shutil.rmtree(folder, ignore_errors=True)
-        hidden = SparkCatalog(Engine(self._host, warehouse=str(folder)))
-        load_sample(hidden)
-        for schema in folder.glob("*.db"):
-            schema.rename(Path(settings.warehouse) / schema.name)
-        shutil.rmtree(folder)
+        # A folder of its own: another server may be at the same work.
+        hold(self._engine.staging)
+        folder = Path(new_folder(self._engine.staging))
+        try:
+            load_sample(SparkCatalog(Engine(self._host, warehouse=str(folder))))
+            for schema in folder.glob("*.db"):
+                move_folder(schema, Path(self._engine.warehouse.root) / schema.name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         _log.info("sample loaded")
 
 

@@ -280,7 +280,7 @@ class DynamicCatalog(Catalog, Protocol):
         """Drop a schema and return how many tables went with it.
 
         Raises NotFoundError unless `ignore_not_found`, and SchemaNotEmptyError if
-        it has tables and `cascade` is not set.
+        it has tables and `cascade` is not set, or anything that the catalog does not know.
         """
         raise NotImplementedError
 

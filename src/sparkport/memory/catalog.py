@@ -84,12 +84,12 @@ class MemoryCatalog(DynamicCatalog):
                 if options.ignore_not_found:
                     return 0
                 raise NotFoundError("schema", name, [known.name for known in self._schemas.values()])
-            tables = len(schema.tables(call))
+            tables = [table.name for table in schema.tables(call)]
             if tables and not options.cascade:
                 raise SchemaNotEmptyError(schema.name, tables)
             self._schemas = {key: kept for key, kept in self._schemas.items() if kept is not schema}
             self.changed()
-            return tables
+            return len(tables)
 
     def check_present(self, schema: MemorySchema) -> None:
         """Raise NotFoundError if the schema was dropped."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import structlog
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import (
@@ -31,25 +32,30 @@ from sparkport.errors import (
     AlreadyExistsError,
     InvalidRequestError,
     NotFoundError,
-    SchemaNotEmptyError,
     SparkportError,
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import declared
-from sparkport.spark import log_changes
+from sparkport.spark import log_changes, undropping
 from sparkport.spark.creation import (
     NewTable,
-    clear_unborn,
     create_delta,
     make_schema,
     move_folder,
     new_table,
-    remove_schema,
-    remove_table,
     replace_delta,
     schema_details,
 )
 from sparkport.spark.delta.durability import write_through_folders
+from sparkport.spark.dropping import (
+    check_droppable,
+    check_free,
+    check_no_table_inside,
+    clear_remnant,
+    drop_table,
+    remove_new_table,
+    remove_schema_folder,
+)
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.folder_lock import exclusive, while_writing
@@ -60,11 +66,15 @@ from sparkport.spark.functions.catalog_functions import (
     Switches,
     catalog_functions,
 )
+from sparkport.spark.functions.dropped import UndropTable
 from sparkport.spark.functions.scalars import SparkScalars
 from sparkport.spark.gates import Gate
 from sparkport.spark.staging import new_folder
 from sparkport.spark.table import DeltaTable
+from sparkport.spark.trash import DroppedTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA, TableEntry
+
+_log = structlog.get_logger("sparkport.spark")
 
 
 class SparkCatalog(DynamicCatalog):
@@ -77,7 +87,8 @@ class SparkCatalog(DynamicCatalog):
     def __init__(self, engine: Engine, switches: Switches = NO_FUNCTIONS) -> None:
         self.engine = engine
         self._scalars = SparkScalars(engine)
-        self.functions = catalog_functions(engine, self, switches, self._scalars.register)
+        undrop = UndropTable(self.find_dropped, self.undrop)
+        self.functions = catalog_functions(engine, self, switches, self._scalars.register, undrop)
         self._ddl = Gate()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
@@ -147,17 +158,50 @@ class SparkCatalog(DynamicCatalog):
             entries = self.engine.warehouse.listing().schemas.get(schema.name)
             if entries is None:  # there are the functions alone
                 raise UnsupportedOperationError("schema", schema.name, "DROP")
-            if entries and not options.cascade:
-                raise SchemaNotEmptyError(schema.name, len(entries))
-            for entry in entries.values():
-                closed.enter_context(self.table(entry).gate.alone(call))
-                closed.enter_context(exclusive(call, entry.root, f"{entry.schema}.{entry.name}"))
-            roots = [entry.root for entry in entries.values()]
-            for folder in self.engine.warehouse.schema_folders(schema.name):
-                remove_schema(folder, roots, self.engine.trash)
-            for entry in entries.values():
-                self.forget(entry.root)
+            folders = self.engine.warehouse.schema_folders(schema.name)
+            roots = {name: entry.root for name, entry in entries.items()}
+            check_droppable(schema.name, folders, roots, cascade=options.cascade)
+            for root in roots.values():
+                check_no_table_inside(root)
+            tables = [self.table(entry) for entry in entries.values()]
+            for table in tables:
+                closed.enter_context(table.gate.alone(call))
+            for table in tables:
+                # Another server may be faster.
+                with contextlib.suppress(NotFoundError), exclusive(call, table.root, str(table)):
+                    self.drop(table)
+            for folder in folders:
+                hidden = Path(new_folder(self.engine.staging))
+                remove_schema_folder(schema.name, folder, self.engine.trash, hidden)
         return len(entries)
+
+    def drop(self, table: DeltaTable) -> None:
+        """Drop a table; the caller has made sure that nobody writes. Raises NotFoundError."""
+        try:
+            drop_table(table.root, self.engine.trash, self._named_files(table.root))
+        except FileNotFoundError as error:  # another server was faster
+            raise NotFoundError("table", str(table)) from error
+        self.forget(table.root)
+
+    def find_dropped(self, call: Call, schema: str, name: str) -> DroppedTable:
+        """Return the table of that name that was dropped last. Raises what `undropping.find` does."""
+        return undropping.find(call, self.engine, self, schema, name)
+
+    def undrop(self, call: Call, schema: str, name: str) -> DroppedTable:
+        """Bring back the table of that name that was dropped last. Raises what `undropping.restore` does."""
+        with self.changing(call):
+            dropped, root = undropping.restore(call, self.engine, self, schema, name)
+            self.forget(root)
+        return dropped
+
+    def undo(self, table: DeltaTable) -> bool:
+        """Remove a table for good if nobody has written to it by now; the caller has made sure of before."""
+        is_done = remove_new_table(
+            table.root, self.engine.log(table.root).newest_version(), self.engine.trash
+        )
+        if is_done:
+            self.forget(table.root)
+        return is_done
 
     def table(self, entry: TableEntry) -> DeltaTable:
         """Return the table of an entry; the same object at every call."""
@@ -212,17 +256,25 @@ class SparkCatalog(DynamicCatalog):
 
     def create(self, call: Call, name: str, table: NewTable) -> None:
         """Make the table in a folder where there is none; the caller has made sure of that."""
-        is_local = "://" not in table.root
-        if is_local:
-            clear_unborn(Path(table.root), Path(self.engine.trash))
+        clear_remnant(table.root, self.engine.trash)
+        check_free(table.root, name)
         try:
             self.engine.jobs.run(call, name, functools.partial(create_delta, table))
         except SparkportError:
-            if is_local:
-                clear_unborn(Path(table.root), Path(self.engine.trash))
+            clear_remnant(table.root, self.engine.trash)
             raise
-        if is_local:
+        if "://" not in table.root:
             write_through_folders(Path(table.root), Path(self.engine.warehouse.root))
+
+    def _named_files(self, root: str) -> frozenset[str]:
+        """Return the locations of the files that a table in a store has; nothing for a damaged one."""
+        if "://" not in root:
+            return frozenset()
+        try:
+            return frozenset(file.path for file in self.engine.log(root).snapshot().files)
+        except (SparkportError, OSError) as error:
+            _log.warning("a damaged table is dropped", reason=str(error))
+            return frozenset()
 
     def _schema_names(self) -> list[str]:
         names = list(self.engine.warehouse.listing().schemas)
@@ -321,8 +373,7 @@ class SparkSchema(UndoingSchema):
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
             with table.gate.alone(call), exclusive(call, table.root, str(table)):
-                remove_table(table.root, self._catalog.engine.trash)
-            self._catalog.forget(table.root)
+                self._catalog.drop(table)
 
     def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table and its files if nobody has changed it since it was made."""
@@ -333,9 +384,7 @@ class SparkSchema(UndoingSchema):
             with table.gate.alone(call), exclusive(call, table.root, str(table)):
                 if table.snapshot(call, None).time_point != made:
                     return False
-                remove_table(table.root, self._catalog.engine.trash)
-            self._catalog.forget(table.root)
-        return True
+                return self._catalog.undo(table)
 
     @property
     def _has_functions(self) -> bool:

@@ -1,13 +1,11 @@
-"""Make, move and remove the folders of tables and schemas."""
+"""Make and move the folders of tables and schemas."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import shutil
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +21,14 @@ from sparkport.spark.constraints import packed
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta_java import has_transactions
-from sparkport.spark.folders import MORE
 from sparkport.spark.indexing import with_indexed_ids
+from sparkport.spark.leftovers import hold
 from sparkport.spark.metadata import packed_metadata
 from sparkport.spark.names import literal, quoted
+from sparkport.spark.trash import prune
 from sparkport.spark.types import spark_field
 
 SCHEMA_DETAILS = "_sparkport.json"
-_LOG = "_delta_log"
 
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -116,14 +114,15 @@ def make_schema(folder: str, details: Mapping[str, Any], hidden: str) -> None:
 
 
 def _make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) -> None:
-    hidden.mkdir(parents=True)
+    hold(str(hidden.parent))
+    hidden.mkdir()
     try:
         (hidden / SCHEMA_DETAILS).write_text(json.dumps(details), encoding="utf-8")
         write_through(hidden / SCHEMA_DETAILS, hidden)
         move_folder(hidden, folder)
     except OSError:
         shutil.rmtree(hidden, ignore_errors=True)
-        _prune(folder.parent)
+        prune(folder.parent)
         raise
 
 
@@ -150,67 +149,4 @@ def move_folder(folder: Path, target: Path) -> None:
             raise FileExistsError(target) from error
         raise
     write_through(target.parent, folder.parent)
-    _prune(folder.parent)
-
-
-def remove_table(root: str, trash: str) -> None:
-    """Make a table vanish, and then its files: on a local disk at once, in a store when its log is gone."""
-    if "://" not in root:
-        remove_folder(Path(root), Path(trash))
-        return
-    storage = storage_of(root)
-    storage.remove(f"{root}/{_LOG}")
-    storage.remove(root)
-
-
-def remove_schema(folder: str, tables: Iterable[str], trash: str) -> None:
-    """Make a folder with its tables vanish: on a local disk at once, in a store table by table."""
-    if "://" not in folder:
-        remove_folder(Path(folder), Path(trash))
-        return
-    for root in tables:
-        remove_table(root, trash)
-    storage_of(folder).remove(folder)
-
-
-def remove_folder(folder: Path, trash: Path) -> None:
-    """Make a folder vanish at once, and then its files."""
-    trash.mkdir(parents=True, exist_ok=True)
-    target = trash / uuid.uuid4().hex
-    folder.rename(target)
-    write_through(folder.parent)
-    _prune(folder.parent)
-    shutil.rmtree(target, ignore_errors=True)
-
-
-def clear_unborn(folder: Path, trash: Path) -> None:
-    """Remove what a CREATE TABLE has left that never came to its commit: Delta takes it for a table.
-
-    A folder in which anything else lies stays, and so does a table of a server that was faster.
-    """
-    if not _is_unborn(folder):
-        return
-    trash.mkdir(parents=True, exist_ok=True)
-    aside = trash / uuid.uuid4().hex
-    folder.rename(aside)
-    if _is_unborn(aside):
-        _prune(folder.parent)
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        aside.rename(folder)
-
-
-def _is_unborn(folder: Path) -> bool:
-    """Say whether a folder has nothing but the log of a table without a single commit."""
-    if not folder.is_dir():
-        return False
-    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
-    return all(path.parts[0] == _LOG and path.name.startswith(".") for path in files)
-
-
-def _prune(folder: Path) -> None:
-    """Remove the folders of a long name that hold nothing any more."""
-    with contextlib.suppress(OSError):
-        while folder.name.startswith(MORE):
-            folder.rmdir()
-            folder = folder.parent
+    prune(folder.parent)

@@ -13,6 +13,7 @@ from sparkport.spark.provisional import greatest_id
 from sparkport.spark.rowids import RowIds
 from sparkport.spark.session import SparkHost
 from sparkport.spark.transactions import SparkTransactions
+from sparkport.spark.trash import Trash
 from sparkport.spark.units import Sizes
 from sparkport.spark.warehouse import Warehouse
 
@@ -30,6 +31,7 @@ class Engine:
         direct_reads: bool = False,
         adopts: bool = False,
         transaction_idle_seconds: float = 3600.0,
+        trash_hours: float = 24.0,
     ) -> None:
         self.host = host
         self.lane = lane
@@ -39,6 +41,7 @@ class Engine:
         self.jobs = Jobs(host)
         self.arrow_lane = ArrowLane(self.jobs, self.sizes)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
+        self.trash = Trash(self.warehouse.root, trash_hours)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
         self.whole_files: dict[str, frozenset[str]] = {}  # by table id: those whose rows all have ids
         self._logs: dict[str, DeltaLog] = {}
@@ -82,11 +85,6 @@ class Engine:
     def staging(self) -> str:
         """Where rows are kept until they are committed."""
         return f"{self.warehouse.root}/_sparkport/staging"
-
-    @property
-    def trash(self) -> str:
-        """Where dropped folders go before their files do."""
-        return f"{self.warehouse.root}/_sparkport/trash"
 
     def close(self) -> None:
         """Stop all scans and Spark."""

@@ -1,23 +1,42 @@
-"""Folders that a server makes for as long as it runs, and that the next one removes should it die."""
+"""Folders that a server makes for as long as it runs, and that the next one removes should it die.
+
+Their names begin with a prefix and the name of the process, which holds a lock file beside them.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
 import shutil
 import time
 from pathlib import Path
 
+import structlog
+
+from sparkport.spark import locks
 from sparkport.spark.delta.files import storage_of
 
-# In a container a server has the same number as the one before it.
-_TOKEN = secrets.token_hex(4)
+_log = structlog.get_logger("sparkport.spark")
+
+# Whether a server on another machine still runs nobody can tell, but none pauses for a day.
+_UNUSED_SECONDS = 86_400.0
 
 
-def owned(prefix: str) -> str:
-    """Return the beginning of a folder's name that tells whose it is."""
-    return f"{prefix}{os.getpid()}-{_TOKEN}-"
+def named(prefix: str) -> str:
+    """Return the beginning of the name of a folder of this process, which counts with `hold` alone."""
+    return f"{prefix}{locks.PROCESS}-"
+
+
+def hold(folder: str) -> None:
+    """Make sure that the folders of this process in a folder are known to be in use; make it if need be."""
+    if "://" not in folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        locks.hold(Path(folder))
+
+
+def owned(folder: str, prefix: str) -> str:
+    """Return the beginning of the name of a folder of this process that is about to be made in a folder."""
+    hold(folder)
+    return named(prefix)
 
 
 def discard(folder: Path) -> None:
@@ -29,19 +48,52 @@ def discard(folder: Path) -> None:
 
 
 def sweep(folder: str, prefix: str) -> None:
-    """Remove the folders of this kind whose servers are gone."""
+    """Remove the folders of this kind whose servers are gone; what has another name is not touched."""
+    held: dict[str, bool | None] = {}
     for name in _names(folder):
-        owner, _, rest = name.removeprefix(prefix).partition("-")
-        if name.startswith(prefix) and rest and owner.isdigit() and not _is_running(int(owner), rest):
+        owner = _owner(name, prefix)
+        if owner is None or owner == locks.PROCESS:
+            continue
+        if owner not in held:
+            held[owner] = _is_held(folder, owner)
+        is_dead = held[owner] is False
+        if is_dead or (held[owner] is None and _is_unused(folder, name, owner)):
             _remove(f"{folder}/{name}")
+    if "://" not in folder:
+        _remove_locks(folder)
 
 
-def sweep_all(folder: str, *, unused_seconds: float = 0) -> None:
-    """Remove all that is in a folder and was not changed for a while, whoever has left it there."""
-    before = (time.time() - unused_seconds) * 1000
-    for name in _names(folder):
-        if not unused_seconds or _changed_ms(f"{folder}/{name}") < before:
-            _remove(f"{folder}/{name}")
+def _remove_locks(folder: str) -> None:
+    """Remove the locks of processes that are gone and have left no folder of any kind."""
+    names = _names(folder)
+    for name in names:
+        owner = name.removesuffix(locks.SUFFIX)
+        if owner != name and sum(owner in other for other in names) == 1:
+            locks.remove_if_free(Path(folder, name))
+
+
+def _owner(name: str, prefix: str) -> str | None:
+    """Return the process that a folder belongs to; None for a folder of another kind."""
+    named = locks.PROCESS_NAME.match(name, len(prefix)) if name.startswith(prefix) else None
+    return named[0] if named and name.startswith("-", named.end()) else None
+
+
+def _is_held(folder: str, owner: str) -> bool | None:
+    return None if "://" in folder else locks.is_held(Path(folder, f"{owner}{locks.SUFFIX}"))
+
+
+def _is_unused(folder: str, name: str, owner: str) -> bool:
+    """Tell whether neither a folder nor the lock of its process has changed for a day."""
+    storage = storage_of(folder)
+    path = f"{folder}/{name}"
+    times: list[int] = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        times += storage.modification_times(path).values()
+    if "://" not in folder:
+        for one in (path, f"{folder}/{owner}{locks.SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):
+                times.append(storage.stamp(one).modified_ms)
+    return max(times, default=float("inf")) < (time.time() - _UNUSED_SECONDS) * 1000
 
 
 def _names(folder: str) -> list[str]:
@@ -52,27 +104,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _remove(folder: str) -> None:
-    # What stays is removed by the next server.
-    with contextlib.suppress(OSError):
+    try:
         storage_of(folder).remove(folder)
-
-
-def _changed_ms(folder: str) -> float:
-    """Return when a file in a folder was last changed; never, where there is none."""
-    try:
-        times = storage_of(folder).modification_times(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        times = {}
-    return max(times.values(), default=float("inf"))
-
-
-def _is_running(process: int, rest: str) -> bool:
-    if process == os.getpid():
-        return rest.startswith(f"{_TOKEN}-")
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    except OSError as error:  # left to the next server
+        _log.warning("what a server has left could not be removed", reason=str(error.strerror))

@@ -217,8 +217,9 @@ class SparkHost:
             jars = delta_jars(
                 settings.jars_folder, ivy_settings=settings.ivy_settings, progress=self._progress
             )
-        sweep(tempfile.gettempdir(), _SCRATCH)
-        scratch = tempfile.TemporaryDirectory(prefix=owned(_SCRATCH), ignore_cleanup_errors=True)
+        folder = tempfile.gettempdir()
+        sweep(folder, _SCRATCH)
+        scratch = tempfile.TemporaryDirectory(prefix=owned(folder, _SCRATCH), ignore_cleanup_errors=True)
         conf = start_conf(settings, jars, Path(scratch.name), archive_options(settings, java, jars))
         jvm = Jvm(java, conf, Path(scratch.name))
         with self._changed:

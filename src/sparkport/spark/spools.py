@@ -36,7 +36,7 @@ _MOST_WAIT_SECONDS = 60.0
 @contextmanager
 def spool_folder() -> Iterator[Path]:
     """Make a folder that only the server's user can open, for as long as somebody reads."""
-    folder = Path(tempfile.mkdtemp(prefix=owned(_PREFIX)))
+    folder = Path(tempfile.mkdtemp(prefix=owned(tempfile.gettempdir(), _PREFIX)))
     try:
         yield folder
     finally:

@@ -17,14 +17,11 @@ from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.delta.data_files import MOST_ROWS, DataFilesWriter, Layout, NewFile, discard
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.errors import writing
-from sparkport.spark.leftovers import owned, sweep, sweep_all
+from sparkport.spark.leftovers import hold, named, sweep
 from sparkport.spark.names import staged_name
 from sparkport.spark.row_groups import RowGroups
 
-# Several servers, on several machines, may use one warehouse.
-_PREFIX = f"{uuid.getnode():012x}-"
-# Nobody can tell whether a server on another machine still runs, but no statement pauses for a day.
-_UNUSED_SECONDS = 86_400.0
+_PREFIX = "rows-"
 _MOST_BYTES = 8 << 20  # of few rows, of which many statements may have some in memory
 
 
@@ -151,6 +148,8 @@ class Stage:
     def _write_few(self, layout: Layout | None) -> None:
         """Go on in files, with the rows that are in memory first."""
         few, self._few = self._few or [], None
+        with writing():
+            hold(self._staging)
         if layout is None:
             self._form = _form_for_spark(few[0].schema.names)
             self._writer = _SparkFile(f"{self._folder}/rows.parquet", self._form)
@@ -226,11 +225,10 @@ def _field_names(kind: pa.DataType) -> Iterator[str]:
 
 
 def new_folder(staging: str) -> str:
-    """Return a folder to be made that is swept when this server is gone."""
-    return f"{staging}/{owned(_PREFIX)}{uuid.uuid4().hex}"
+    """Return a folder to be made that is swept when this server is gone. `hold` comes before making it."""
+    return f"{staging}/{named(_PREFIX)}{uuid.uuid4().hex}"
 
 
 def sweep_stages(folder: str) -> None:
     """Remove what servers have left behind that are gone."""
     sweep(folder, _PREFIX)
-    sweep_all(folder, unused_seconds=_UNUSED_SECONDS)

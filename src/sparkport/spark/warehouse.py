@@ -16,7 +16,7 @@ from sparkport.spark.delta.commits import commit_name
 from sparkport.spark.delta.errors import UnreadableLogError
 from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
 from sparkport.spark.delta.listing import newest_version
-from sparkport.spark.folders import HIDDEN, MORE, folder_of, joined, name_of
+from sparkport.spark.folders import HIDDEN, MORE, folder_of, joined, name_of, whole_folders
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -80,9 +80,18 @@ class Warehouse:
         return f"{self.root}/{folder_of(name)}{_SUFFIX}"
 
     def schema_folders(self, name: str) -> list[str]:
-        """Return all folders whose tables are in a schema, with and without the suffix."""
-        folder = self.schema_folder(name)
-        return [path for path in (folder, folder.removesuffix(_SUFFIX)) if self._folders.exists(path)]
+        """Return the folders that make up a schema: those with the suffix, and those with tables in them.
+
+        A table of the same name is none of them, nor is a folder that only has the name.
+        """
+        with self._lock:
+            return [
+                folder
+                for found, folder in self._visible(self.root)
+                if name_of(found.removesuffix(_SUFFIX)) == name
+                and self._folders.newest(folder) is None
+                and (found.endswith(_SUFFIX) or self._has_tables(folder))
+            ]
 
     def table_folder(self, schema: str, name: str) -> str:
         """Return where a new table belongs."""
@@ -136,6 +145,9 @@ class Warehouse:
             elif not name.startswith(HIDDEN):
                 yield joined(before, name), f"{folder}/{name}"
 
+    def _has_tables(self, folder: str) -> bool:
+        return any(self._folders.newest(root) is not None for _, root in self._visible(folder))
+
     def _add_table(self, tables: dict[str, TableEntry], schema: str, folder: str, root: str) -> bool:
         newest = self._folders.newest(root)
         if newest is None:
@@ -176,11 +188,6 @@ class _Folders:
             return None
         version = _newest_version(list(stamps))
         return None if version is None else (version, stamps.get(commit_name(version)))
-
-    def exists(self, folder: str) -> bool:
-        """Tell whether there is such a folder."""
-        name = folder.rpartition("/")
-        return name[2] in self.names(name[0])
 
 
 class _LocalFolders(_Folders):
@@ -243,6 +250,17 @@ class _LocalFolders(_Folders):
         if folder not in self._unreadable:
             self._unreadable.add(folder)
             _log.warning("folder left out of the listing", folder=folder, reason=reason)
+
+
+def schema_and_table(path: str) -> tuple[str, str]:
+    """Return the schema and the name of the table in a folder, given below the warehouse."""
+    match whole_folders(path):
+        case [table]:
+            return DEFAULT_SCHEMA, name_of(table)
+        case [schema, table]:
+            return name_of(schema.removesuffix(_SUFFIX)), name_of(table)
+        case _:
+            raise ValueError(f"{path!r} is no place for a table")
 
 
 def _newest_version(names: list[str]) -> int | None:

@@ -37,7 +37,7 @@ def test_schemas_are_made_replaced_and_dropped(duckdb: DuckDB, server: Server) -
         None,
         None,
         (
-            f"IO Error: Airport @ {server.location}/: schema 's' contains tables (1 table);"
+            f"IO Error: Airport @ {server.location}/: schema 's' contains tables (1 table: 't');"
             " drop them first or use cascade"
         ),
         None,

@@ -64,9 +64,40 @@ def test_functions_are_listed_beside_the_tables(duckdb: Attached) -> None:
         "SELECT count(*) FROM (SHOW ALL TABLES) WHERE schema = 'sparkport'",
     )
 
-    names = ["detail", "files", "history", "optimize", "query", "table_changes", "vacuum"]
+    names = [
+        "detail",
+        "dropped",
+        "files",
+        "history",
+        "optimize",
+        "query",
+        "table_changes",
+        "undrop",
+        "vacuum",
+    ]
     assert functions == [[name] for name in names]
     assert tables == [[0]]
+
+
+def test_dropped_table_is_listed_and_brought_back(duckdb: Attached) -> None:
+    """DROP TABLE in DuckDB is undone by a function; after ATTACH the table is there again."""
+    _, _, _, listed, elsewhere, back, left = duckdb.ask(
+        "CREATE TABLE db.shop.short (n BIGINT)",
+        "INSERT INTO db.shop.short VALUES (1), (2)",
+        "DROP TABLE db.shop.short",
+        'SELECT schema, "table", version, size_in_bytes > 0, expires_at - dropped_at'
+        " FROM db.sparkport.dropped()",
+        "SELECT count(*) FROM db.sparkport.dropped(schema := 'other')",
+        "SELECT schema, \"table\" FROM db.sparkport.undrop('shop.short')",
+        "SELECT count(*) FROM db.sparkport.dropped(schema := 'shop')",
+    )
+    (rows,) = duckdb.ask("SELECT sum(n) FROM db.shop.short")
+
+    assert [row[:4] for row in listed] == [["shop", "short", 1, True]]
+    assert elsewhere == [[0]]
+    assert back == [["shop", "short"]]
+    assert left == [[0]]
+    assert rows == [[3]]
 
 
 def test_tables_tell_about_themselves(duckdb: Attached) -> None:

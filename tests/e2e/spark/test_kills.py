@@ -53,9 +53,9 @@ def ready(server: LakeServer, count: int = 1) -> float:
 
 
 def leftovers(server: LakeServer) -> list[Path]:
-    """Return what statements have staged and dropped tables have left."""
+    """Return what statements have staged, and what is left of tables in the trash that are no more."""
     hidden = server.warehouse / "_sparkport"
-    return [path for kind in ("staging", "trash") for path in (hidden / kind).glob("*/")]
+    return [path for kind in ("staging/*/", "trash/*-gone/") for path in hidden.glob(kind)]
 
 
 def test_killed_at_work(tmp_path: Path) -> None:

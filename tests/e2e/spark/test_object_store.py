@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from sparkport.errors import PreconditionError
 from tests.flight_client import refusal
 
 from .lake import LakeServer, in_order, wait_until
@@ -50,6 +53,11 @@ class Store:
             allow_bucket_creation=True,
         )
         self.files.create_dir("lake")
+
+    def write(self, path: str) -> None:
+        """Put an object there, as somebody else would."""
+        with self.files.open_output_stream(path) as file:
+            file.write(b"x")
 
     def below(self, folder: str) -> list[str]:
         """Return the files in a folder of the bucket and below."""
@@ -101,7 +109,7 @@ def test_tables_live_in_a_bucket(server: LakeServer, store: Store) -> None:
         others = DeltaTable("s3://lake/w/shop.db/stock", storage_options=store.options).version()
         names = server.tables()
         client.drop_table("shop", "stock")
-        left = server.tables(), store.below("lake/w/shop.db/stock"), store.below("lake/w/_sparkport")
+        left = server.tables(), store.below("lake/w/shop.db/stock"), store.below("lake/w/_sparkport/staging")
         client.drop_schema("shop")
 
     assert made == ROWS
@@ -110,7 +118,8 @@ def test_tables_live_in_a_bucket(server: LakeServer, store: Store) -> None:
     assert others == 3
     assert names == ["shop.stock"]
     assert left == ([], [], [])
-    assert store.below("lake/w") == []
+    assert store.below("lake/w/shop.db") == []
+    assert [path.rpartition("/")[0] for path in store.below("lake/w")] == ["lake/w/_sparkport/servers"]
 
 
 def test_tables_of_others_are_read_and_appended_to(server: LakeServer, store: Store) -> None:
@@ -139,3 +148,85 @@ def test_what_a_store_cannot_do_is_refused(server: LakeServer) -> None:
         "table 'refused.stock' does not support RENAME in an object store",
     )
     assert "refused.stock" in tables
+
+
+def test_objects_of_others_stay(server: LakeServer, store: Store) -> None:
+    """A store has no folders: dropping a table or a schema removes the objects that are theirs alone."""
+    with server.client() as client:
+        client.create_schema("mixed")
+        for name in ("stock", "spare"):
+            client.create_table("mixed", name, STOCK.schema)
+            client.insert("mixed", name, STOCK)
+        store.write("lake/w/mixed.db/stock/report.csv")
+        store.write("lake/w/mixed.db/raw/1.csv")
+        store.write("lake/w/mixed/2.csv")
+        refused = [
+            told(functools.partial(client.drop_schema, "mixed", cascade=flag)) for flag in (False, True)
+        ]
+        before = len(store.below("lake/w/mixed.db"))
+        client.drop_table("mixed", "stock")
+        left = store.below("lake/w/mixed.db/stock")
+        store.files.delete_dir("lake/w/mixed.db/raw")
+        store.files.delete_dir("lake/w/mixed.db/stock")
+        dropped = client.drop_schema("mixed", cascade=True)
+
+    assert refused == [
+        (
+            "schema 'mixed' contains tables (2 tables: 'spare', 'stock'); drop them first or use cascade;"
+            " its folder also holds 'raw', which is no table of this server"
+        ),
+        (
+            "schema 'mixed' is not empty: its folder holds 'raw', which is no table of this server;"
+            " move it away first"
+        ),
+    ]
+    assert before > 4
+    assert left == ["lake/w/mixed.db/stock/report.csv"]
+    assert dropped == 1
+    assert store.below("lake/w/mixed.db") == []
+    assert store.below("lake/w/mixed") == ["lake/w/mixed/2.csv"]
+
+
+def test_table_within_another_holds_it(server: LakeServer, store: Store) -> None:
+    """What lies below the name of a table may be another one."""
+    options = store.options
+    write_deltalake("s3://lake/w/outer", STOCK, storage_options=options)
+    write_deltalake("s3://lake/w/outer/inner", STOCK, storage_options=options)
+    wait_until(lambda: "default.outer" in server.tables(), "the table was not found", seconds=10)
+    with server.client() as client:
+        refused = told(lambda: client.drop_table("default", "outer"))
+
+    assert refused == "another table lies within the folder of this one, in 'inner'; move it away first"
+    assert DeltaTable("s3://lake/w/outer/inner", storage_options=options).version() == 0
+
+
+def test_name_is_free_although_a_writer_came_late(server: LakeServer, store: Store) -> None:
+    """A checksum that comes after the table was dropped keeps no table from being made; other files do."""
+    store.write(f"lake/w/late.db/stock/_delta_log/{3:020}.crc")
+    store.write("lake/w/late.db/other/notes.csv")
+    with server.client() as client:
+        client.create_table("late", "stock", STOCK.schema)
+        client.insert("late", "stock", STOCK)
+        refused = told(lambda: client.create_table("late", "other", STOCK.schema))
+
+    assert server.rows("late", "stock") == ROWS
+    assert refused == (
+        "the folder of table 'late.other' holds 'notes.csv', which is no table of this server;"
+        " move it away first"
+    )
+
+
+def test_second_server_is_told_of(server: LakeServer, store: Store, tmp_path: Path) -> None:
+    """Delta asks for a single driver in S3: both servers say that there are two, and what to do."""
+    with LakeServer(tmp_path, address="s3a://lake/w", env=store.environment) as second:
+        second.await_log("another server uses this warehouse")
+        server.await_log("another server uses this warehouse")
+
+        assert "stop all servers but one" in second.text
+
+
+def told(run: Callable[[], object]) -> str:
+    """Return the text of a refusal."""
+    with pytest.raises(PreconditionError) as caught:
+        run()
+    return str(caught.value)

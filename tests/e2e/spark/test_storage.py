@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sparkport.client import Client
 from sparkport.errors import LimitExceededError, PreconditionError, SparkportError
 from tests.flight_client import Flight, refusal
 
-from .lake import local_table
+from .lake import local_table, wait_until
 from .small_disk import SmallDisk, need_own_mounts
 
 MB = 1 << 20
@@ -75,6 +76,16 @@ def statements(client: Client, flight: Flight, ids: list[int]) -> dict[str, Call
     }
 
 
+def staged(server: SmallDisk) -> list[str]:
+    """Return the rows that statements have staged."""
+    return [path for path in server.files() if re.match("_sparkport/staging/.*/", path)]
+
+
+def trash(server: SmallDisk) -> list[str]:
+    """Return the files of dropped tables."""
+    return [path for path in server.files() if path.startswith("_sparkport/trash")]
+
+
 def test_read_only_and_full_storage(tmp_path: Path) -> None:
     """What needs to write is refused with the reason and changes nothing; the rest goes on.
 
@@ -117,15 +128,20 @@ def test_read_only_and_full_storage(tmp_path: Path) -> None:
         server.fill(3 * MB)
         assert told(lambda: client.insert("own", "stock", noise(6 * MB))) == FULL
         assert told(lambda: client.insert("own", "stock", noise(20 * MB))) == FULL
-        assert [path for path in server.files() if path.startswith("_sparkport")] == []
+        assert staged(server) == []
         assert server.rows("own", "stock") == ROWS
         assert server.tables() == ["own.stock", "shop.stock", "spare.stock"]
         server.fill(0)
         client.drop_table("spare", "stock")
         assert server.tables() == ["own.stock", "shop.stock"]
+        # A dropped table stays in the trash while there is room, and there is none.
+        wait_until(lambda: not trash(server), "the trash is full, and so is the disk", 20)
 
         server.make_room()
         works["CREATE TABLE"]()
+        client.create_table("spare", "stock", STOCK.schema)
+        client.drop_table("spare", "stock")
+        assert trash(server) != []
         assert client.insert("own", "stock", STOCK).affected_rows == 2
         assert server.rows("own", "stock") == sorted(ROWS * 2, key=repr)
         assert server.tables() == ["own.another", "own.stock", "shop.stock"]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import CancelledError, DeadlineExceededError
-from sparkport.spark import sql_lane
+from sparkport.spark import locks, sql_lane
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.jobs import Jobs
@@ -37,7 +37,7 @@ def active(spark: SparkSession) -> int:
 
 def spools() -> list[str]:
     """Return the folders of scans that are under way in this process."""
-    return glob.glob(f"{tempfile.gettempdir()}/sparkport-spool-{os.getpid()}-*")  # noqa: PTH207
+    return glob.glob(f"{tempfile.gettempdir()}/sparkport-spool-{locks.PROCESS}-*")  # noqa: PTH207
 
 
 def eventually(condition: Callable[[], bool], seconds: float = _PATIENCE) -> float:

@@ -9,15 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.creation import (
-    clear_unborn,
-    make_schema,
-    move_folder,
-    remove_folder,
-    schema_details,
-)
+from sparkport.spark.creation import make_schema, move_folder, schema_details
 from sparkport.spark.delta.errors import table_label
+from sparkport.spark.dropping import clear_remnant, drop_table
 from sparkport.spark.folders import folder_of, name_of
+from sparkport.spark.trash import Trash
 from sparkport.spark.warehouse import Warehouse
 from tests.hostile_names import random_names
 
@@ -86,8 +82,8 @@ def test_long_name_leaves_no_folders_behind(tmp_path: Path, name: str) -> None:
     move_folder(folder, other)
 
     assert set(warehouse.listing().schemas["default"]) == {name[:-1] + "y"}
-    remove_folder(other, tmp_path / "trash")
-    assert list((tmp_path / "lake").iterdir()) == []
+    drop_table(str(other), Trash(str(tmp_path / "lake"), 0))
+    assert [path.name for path in (tmp_path / "lake").iterdir()] == ["_sparkport"]
     assert warehouse.listing().schemas == {"default": {}}
 
 
@@ -134,17 +130,19 @@ def test_damaged_details_of_a_schema_are_none(tmp_path: Path, text: bytes) -> No
 
 def test_only_what_never_was_a_table_is_cleared(tmp_path: Path) -> None:
     """A CREATE TABLE that was cut off leaves a log without commits; all else is somebody's."""
-    cut, table, data = (tmp_path / name for name in ("cut", "table", "data"))
+    cut, table, data, empty = (tmp_path / name for name in ("cut", "table", "data", "empty"))
     (cut / "_delta_log" / "_staged_commits").mkdir(parents=True)
     (cut / "_delta_log" / ".00000000000000000000.json.1f.tmp").touch()
     commit(table)
     (data / "_delta_log").mkdir(parents=True)
     (data / "part-0.parquet").touch()
-    for folder in (cut, table, data, tmp_path / "missing"):
-        clear_unborn(folder, tmp_path / "trash")
+    empty.mkdir()
+    trash = Trash(str(tmp_path), 0)
+    for folder in (cut, table, data, empty, tmp_path / "missing"):
+        clear_remnant(str(folder), trash)
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "table", "trash"]
-    assert list((tmp_path / "trash").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_sparkport", "data", "empty", "table"]
+    assert list((tmp_path / "_sparkport" / "trash").iterdir()) == []
 
 
 def test_five_thousand_names_have_as_many_folders() -> None:

@@ -87,6 +87,19 @@ class Storage(Protocol):
         raise NotImplementedError
 
     @abstractmethod
+    def contents(self, folder: str) -> list[str]:
+        """Return the relative paths of all files below a folder, sorted; none if it is not there.
+
+        On a local disk also those of links, and of folders with nothing in them, which end in a slash.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def unlink(self, location: str) -> None:
+        """Remove one file, if it is there."""
+        raise NotImplementedError
+
+    @abstractmethod
     def remove(self, folder: str) -> None:
         """Remove a folder and all that is in it, if it is there."""
         raise NotImplementedError
@@ -101,6 +114,10 @@ def _told(location: str, error: OSError) -> Exception:
 
 def _local_stamp(status: os.stat_result) -> Stamp:
     return Stamp(status.st_mtime_ns // 1_000_000, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114  (no Path for each file)
 
 
 class LocalStorage:
@@ -171,6 +188,20 @@ class LocalStorage:
         Path(location).parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(location, "wb")
 
+    def contents(self, folder: str) -> list[str]:
+        """Return the relative paths of all files, links and empty folders below a folder, sorted."""
+        found = []
+        for inner, folders, files in os.walk(folder):
+            below = [os.path.join(inner, name) for name in (*folders, *files)]  # noqa: PTH118  (many files)
+            found += [path for path in below if not _is_folder(path)]
+            if not below and inner != folder:
+                found.append(f"{inner}/")
+        return sorted(path.removeprefix(f"{folder}/") for path in found)
+
+    def unlink(self, location: str) -> None:
+        """Remove one file, if it is there."""
+        Path(location).unlink(missing_ok=True)
+
     def remove(self, folder: str) -> None:
         """Remove a folder and all that is in it, if it is there."""
         with contextlib.suppress(FileNotFoundError):
@@ -229,6 +260,18 @@ class ArrowStorage:
     def create(self, location: str) -> pa.NativeFile:
         """Open a new file to write to, in a folder that need not be there yet."""
         return self._filesystem.open_output_stream(self._path(location))
+
+    def contents(self, folder: str) -> list[str]:
+        """Return the relative paths of all files below a folder, sorted; none if it is not there."""
+        base = self._path(folder)
+        selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
+        infos = self._filesystem.get_file_info(selector)
+        return sorted(info.path.removeprefix(f"{base}/") for info in infos if info.type == fs.FileType.File)
+
+    def unlink(self, location: str) -> None:
+        """Remove one file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._filesystem.delete_file(self._path(location))
 
     def remove(self, folder: str) -> None:
         """Remove a folder and all that is in it, if it is there."""

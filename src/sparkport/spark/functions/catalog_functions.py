@@ -12,6 +12,7 @@ from sparkport.catalog.tables import Catalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.changes import TableChanges
 from sparkport.spark.functions.description import Detail, Files, History
+from sparkport.spark.functions.dropped import Dropped, UndropTable
 from sparkport.spark.functions.maintenance import Optimize, Vacuum
 from sparkport.spark.functions.query import NoQuery, Query
 from sparkport.spark.functions.query_session import QuerySessions
@@ -38,6 +39,7 @@ def catalog_functions(
     catalog: Catalog,
     switches: Switches,
     register: Callable[[SparkSession], Collection[str]],
+    undrop: UndropTable,
 ) -> tuple[TableFunction, ...]:
     """Return the functions over the tables of a catalog.
 
@@ -52,4 +54,4 @@ def catalog_functions(
         query = NoQuery(_CONNECT if engine.host.is_connect and switches.query else _HOW)
     else:
         query = Query(engine, catalog, QuerySessions(register))
-    return (*described, *vacuums, query)
+    return (*described, *vacuums, Dropped(engine.trash), undrop, query)

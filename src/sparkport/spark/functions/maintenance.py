@@ -17,6 +17,7 @@ from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
+from sparkport.spark.dropping import check_no_table_inside
 from sparkport.spark.engine import Engine
 from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.functions.names import delta_table
@@ -134,6 +135,8 @@ def _optimize(root: str, session: SparkSession) -> Outcome:
 
 
 def _vacuum(root: str, hours: float, session: SparkSession) -> Outcome:
+    # Whatever the log does not name is garbage to VACUUM, the files of a table within this one too.
+    check_no_table_inside(root)
     table = f"delta.{quoted(root)}"
     before = session.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"]
     session.sql(f"VACUUM {table} RETAIN {hours:.6f} HOURS").collect()
