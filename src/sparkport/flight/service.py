@@ -20,6 +20,7 @@ from sparkport.errors import (
 )
 from sparkport.flight import auth, routes
 from sparkport.flight.auth import Authenticator
+from sparkport.flight.direct_server import CallDetails
 from sparkport.flight.errors import outcome
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.notes import Note
@@ -73,11 +74,13 @@ class FlightService(grpc.GenericRpcHandler):
         name = method.removeprefix(_SERVICE)
         headers = Headers(handler_call_details.invocation_metadata)
         try:
-            self._authenticator.authenticate(headers.optional("authorization"))
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
         except UnauthenticatedError:
             # A handler of a stream starts before any message is read, so that a
             # stranger cannot make the server take in even one.
             return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+        if isinstance(handler_call_details, CallDetails):
+            handler_call_details.rpc.principal = principal
         if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
             return self._one_result
         return self._methods.get(name)
@@ -167,7 +170,10 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _admit(self, headers: Headers, context: Rpc, note: Note) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
-        principal = self._authenticator.authenticate(headers.optional("authorization"))
+        principal = context.principal
+        if principal is None:  # the service did not let him in, and the reason is told here
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
+        note.add(principal=principal)
         request = make_request(headers, principal, note, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
