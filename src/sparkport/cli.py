@@ -33,7 +33,7 @@ from sparkport.config import (
     variable,
 )
 from sparkport.errors import SparkportError
-from sparkport.flight.server import ServerLimits
+from sparkport.flight.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
@@ -255,6 +255,16 @@ def serve(
             help="How long a call may take to send its first message.",
         ),
     ] = _LIMITS.request_seconds,
+    memory: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_MEMORY",
+            min=0,
+            metavar="MIB",
+            help="Memory for rows that calls have sent and not committed.",
+            show_default="0: a quarter of the machine's",
+        ),
+    ] = 0,
     stream_idle: Annotated[
         float,
         typer.Option(
@@ -322,6 +332,7 @@ def serve(
                 connection_idle_seconds=connection_idle,
                 request_seconds=request_timeout,
                 stream_idle_seconds=stream_idle,
+                memory_bytes=memory << 20 or None,
             ),
         )
     except (ConfigError, SparkportError, OSError, ValueError) as error:

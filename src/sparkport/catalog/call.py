@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
@@ -29,6 +30,7 @@ class Call:
         "deadline",
         "idempotency_key",
         "principal",
+        "resources",
         "trace_id",
         "transaction_id",
     )
@@ -41,7 +43,9 @@ class Call:
         timeout: float | None = None,
         trace_id: str = "",
         idempotency_key: str | None = None,
+        resources: Resources = UNLIMITED,
     ) -> None:
+        self.resources = resources
         self.idempotency_key = idempotency_key
         self.principal = principal
         self.transaction_id = transaction_id
@@ -69,7 +73,9 @@ class Call:
 
     def outside_transaction(self) -> Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
-        other = Call(self.principal, timeout=self.remaining(), trace_id=self.trace_id)
+        other = Call(
+            self.principal, timeout=self.remaining(), trace_id=self.trace_id, resources=self.resources
+        )
         self.on_cancel(other.cancel)
         return other
 

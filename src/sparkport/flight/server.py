@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import threading
-from dataclasses import dataclass
 
 import structlog
 
 from sparkport.flight import health
 from sparkport.flight.auth import Authenticator
-from sparkport.flight.call_shares import CallLimits
 from sparkport.flight.direct_server import DirectServer
 from sparkport.flight.health import HealthService
+from sparkport.flight.limits import ServerLimits, allowed_connections
 from sparkport.flight.rpc import Patience
 from sparkport.flight.service import FlightService
 from sparkport.flight.site import Site
@@ -24,40 +22,10 @@ _FLIGHT = "arrow.flight.protocol.FlightService"
 _ONLY_UNCOMPRESSED = 1
 _HANDSHAKE_SECONDS = 10
 _MAX_INT32 = (1 << 31) - 1
-_SPARE_STREAMS = 32  # for calls that are refused, and for the health service
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What clients may cost the server."""
-
-    concurrent_calls: int = 256
-    calls_per_caller: int | None = None
-    """Calls of one principal at one address; three quarters of all unless told otherwise."""
-    calls_per_connection: int | None = None
-    """Half of all unless told otherwise."""
-    connections: int = 1000
-    """Fewer where the system lets the process open less than twice as many files."""
-    connection_idle_seconds: float = 300.0
-    """A connection without calls is closed; clients open another by themselves."""
-    connection_age_seconds: float = 4 * 3600.0
-    """An older connection takes no new calls; those that run go on to their end."""
-    request_seconds: float = 60.0
-    """How long a call may take to send its first message."""
-    stream_idle_seconds: float = 3600.0
-    """How long a client may neither send nor read: DuckDB opens an INSERT before it computes its rows."""
-    message_bytes: int = 256 << 20  # DuckDB sends 2048 rows at a time, however wide
-    header_bytes: int = 64 << 10
-
-    @property
-    def calls(self) -> CallLimits:
-        """The limits on calls, with those that are derived from others."""
-        total = self.concurrent_calls
-        return CallLimits(
-            total,
-            self.calls_per_caller or max(1, total * 3 // 4),
-            self.calls_per_connection or max(1, total // 2),
-        )
+# Calls over the limit are refused by the server, which says why. gRPC itself refuses without a word, and
+# counts calls as open for a while that the client has seen the end of.
+_STREAMS_PER_CALL = 2
+_SPARE_STREAMS = 64
 
 
 class GrpcServer:
@@ -101,12 +69,6 @@ class GrpcServer:
         self._server.wait()
 
 
-def allowed_connections(limits: ServerLimits) -> int:
-    """Return how many connections leave enough of the files that the process may open for its work."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return limits.connections if files == resource.RLIM_INFINITY else min(limits.connections, files // 2)
-
-
 def _check_files(limits: ServerLimits) -> None:
     connections = allowed_connections(limits)
     if connections < limits.connections:
@@ -127,7 +89,10 @@ def _options(limits: ServerLimits) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
-        ("grpc.max_concurrent_streams", limits.calls.calls_per_connection + _SPARE_STREAMS),
+        (
+            "grpc.max_concurrent_streams",
+            _STREAMS_PER_CALL * limits.calls.calls_per_connection + _SPARE_STREAMS,
+        ),
         ("grpc.max_allowed_incoming_connections", allowed_connections(limits)),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
         ("grpc.max_connection_idle_ms", _milliseconds(limits.connection_idle_seconds)),

@@ -31,6 +31,7 @@ from sparkport.protocol import flight_data
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.flight_data import FlightData
 
+_SMALL_BYTES = 1 << 16
 _SERVICE = "/arrow.flight.protocol.FlightService/"
 
 M = TypeVar("M", bound=Message)
@@ -139,10 +140,15 @@ class FlightService(grpc.GenericRpcHandler):
         def handle(body: bytes, context: Rpc) -> bytes:
             headers = Headers(context.invocation_metadata())
             note = Note(method, trace_id(headers))
+            request: Request | None = None
             try:
-                answer = run(self._admit(headers, context, note), body)
+                request = self._admit(headers, context, note)
+                _hold_body(request, body)
+                answer = run(request, body)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=False)
+            finally:
+                _release(request)
             note.finish("OK")
             return answer
 
@@ -154,8 +160,11 @@ class FlightService(grpc.GenericRpcHandler):
         def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
             headers = Headers(context.invocation_metadata())
             note = Note(method, trace_id(headers))
+            request: Request | None = None
             try:
                 request = self._admit(headers, context, note)
+                if isinstance(body, bytes):
+                    _hold_body(request, body)
                 if method == "Handshake":
                     context.send_initial_metadata(_bearer(headers))
                 yield from run(request, body)
@@ -164,6 +173,8 @@ class FlightService(grpc.GenericRpcHandler):
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=method != "DoAction")
+            finally:
+                _release(request)
             note.finish("OK")
 
         return handle
@@ -174,13 +185,24 @@ class FlightService(grpc.GenericRpcHandler):
         if principal is None:  # the service did not let him in, and the reason is told here
             principal = self._authenticator.authenticate(headers.optional("authorization"))
         note.add(principal=principal)
-        request = make_request(headers, principal, note, context)
+        request = make_request(headers, principal, self._site.memory.of(principal), note, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
         return request
 
 
 M_in = TypeVar("M_in", bytes, Frames)
+
+
+def _hold_body(request: Request, body: bytes) -> None:
+    """Count the one message of a call while it is worked on, unless it is a small one."""
+    if len(body) > _SMALL_BYTES:
+        request.incoming.resize(len(body))
+
+
+def _release(request: Request | None) -> None:
+    if request is not None:
+        request.incoming.release()
 
 
 def _bearer(headers: Headers) -> tuple[tuple[str, str], ...]:
