@@ -55,7 +55,7 @@ class Server:
         self.catalogs, actions = _served(catalogs, default_catalog)
         self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
         limits = limits or ServerLimits()
-        site = Site(self.catalogs, memory=limits.memory(), actions=actions)
+        site = Site(self.catalogs, resources=limits.resources(), actions=actions)
         self._grpc = GrpcServer(site, self._authenticator(), host, port, limits)
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from sparkport.errors import LimitExceededError
 
-__all__ = ["UNLIMITED", "ByteBudget", "Reservation", "Resources"]
+__all__ = ["UNLIMITED", "ByteBudget", "CallerBudgets", "Reservation", "Resources"]
 
 _MAX_TRANSACTIONS = 1000
 
@@ -35,6 +36,25 @@ class ByteBudget:
                     f" {size} more are needed; try again when others have finished"
                 )
             self._held += size
+
+
+class CallerBudgets:
+    """A budget for each caller, all of one size. Safe to use from many threads."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        # A caller is known for as long as he holds some of his budget.
+        self._budgets: WeakValueDictionary[str, ByteBudget] = WeakValueDictionary()
+
+    def of(self, principal: str) -> ByteBudget:
+        """Return the budget of a caller."""
+        with self._lock:
+            budget = self._budgets.get(principal)
+            if budget is None:
+                budget = ByteBudget(self._limit, "for what the transactions of this caller stage")
+                self._budgets[principal] = budget
+            return budget
 
 
 class Reservation:
@@ -71,14 +91,14 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Hold what a call may take: of what all callers share, and of its caller's own."""
+    """Hold what the calls of one server may take."""
 
     rows: ByteBudget = field(default_factory=lambda: ByteBudget(None))
     """For what is in memory of messages, and of statements that are not committed."""
-    staged: ByteBudget = field(default_factory=lambda: ByteBudget(None))
-    """For what the caller's transactions have staged."""
+    staged: CallerBudgets = field(default_factory=lambda: CallerBudgets(None))
+    """For what the transactions of each caller have staged."""
     open_transactions: int = _MAX_TRANSACTIONS
-    """Transactions of the caller that wait for a commit."""
+    """Transactions of one caller that wait for a commit."""
 
 
 UNLIMITED = Resources()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 
 __all__ = ["CallLimits", "CallShares"]
@@ -28,16 +28,17 @@ class CallShares:
     def __init__(self, limits: CallLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._calls: Counter[tuple[str, str] | str] = Counter()
+        self._calls: defaultdict[tuple[str, str] | str, int] = defaultdict(int)
 
     def enter(self, principal: str, connection: str) -> str | None:
         """Count a call; return why it may not run, and do not count it then."""
+        limits = self._limits
         caller = (principal, _host(connection))
         with self._lock:
-            if self._calls[connection] >= self._limits.calls_per_connection:
-                return f"{self._limits.calls_per_connection} calls are running on this connection"
-            if self._calls[caller] >= self._limits.calls_per_caller:
-                return f"{self._limits.calls_per_caller} calls of this caller are running"
+            if self._calls.get(connection, 0) >= limits.calls_per_connection:
+                return f"{limits.calls_per_connection} calls are running on this connection"
+            if self._calls.get(caller, 0) >= limits.calls_per_caller:
+                return f"{limits.calls_per_caller} calls of this caller are running"
             self._calls[connection] += 1
             self._calls[caller] += 1
         return None
@@ -52,8 +53,10 @@ class CallShares:
         """Count a call no more."""
         with self._lock:
             for key in (connection, (principal, _host(connection))):
-                self._calls[key] -= 1
-                if not self._calls[key]:
+                left = self._calls[key] - 1
+                if left:
+                    self._calls[key] = left
+                else:
                     del self._calls[key]
 
 

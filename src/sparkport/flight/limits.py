@@ -5,8 +5,9 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
+from sparkport.catalog.budget import ByteBudget, CallerBudgets, Resources
 from sparkport.flight.call_shares import CallLimits
-from sparkport.flight.memory import MemoryShares, machine_memory
+from sparkport.flight.machine import machine_memory
 
 __all__ = ["ServerLimits", "allowed_connections"]
 
@@ -49,10 +50,11 @@ class ServerLimits:
             self.calls_per_connection or max(1, total // 2),
         )
 
-    def memory(self) -> MemoryShares:
-        """Return who may hold how much memory."""
+    def resources(self) -> Resources:
+        """Return what calls may take."""
         total = self.memory_bytes or machine_memory() // 4
-        return MemoryShares(total, self.staged_bytes_per_caller or total // 4, self.transactions_per_caller)
+        staged = self.staged_bytes_per_caller or total // 4
+        return Resources(ByteBudget(total), CallerBudgets(staged), self.transactions_per_caller)
 
 
 def allowed_connections(limits: ServerLimits) -> int:

@@ -185,7 +185,7 @@ class FlightService(grpc.GenericRpcHandler):
         if principal is None:  # the service did not let him in, and the reason is told here
             principal = self._authenticator.authenticate(headers.optional("authorization"))
         note.add(principal=principal)
-        request = make_request(headers, principal, self._site.memory.of(principal), note, context)
+        request = make_request(headers, principal, self._site.resources, note, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
         return request

@@ -151,7 +151,7 @@ class MemoryTransactions(TransactionManager):
             if known
             else StagedTable(table.history, self.version(call, table.table_id, table.history))
         )
-        share = Reservation(call.resources.staged)
+        share = Reservation(call.resources.staged.of(call.principal))
         share.resize(held.size)
         try:
             count = staged.add(call, change, call.transaction_id)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
 
-from sparkport.catalog.budget import ByteBudget, Reservation
+from sparkport.catalog.budget import ByteBudget, CallerBudgets, Reservation
 from sparkport.errors import LimitExceededError
 
 
@@ -42,3 +44,27 @@ def test_budget_without_a_limit_counts_only() -> None:
     held.add(1 << 60)
 
     assert budget.held == 1 << 60
+
+
+def test_each_caller_has_a_part_of_his_own() -> None:
+    """What one caller has staged is not another's, and outlives the calls that staged it."""
+    budgets = CallerBudgets(50)
+    staged = Reservation(budgets.of("alice"))
+    staged.add(50)
+    gc.collect()
+
+    with pytest.raises(LimitExceededError, match="for what the transactions of this caller stage"):
+        Reservation(budgets.of("alice")).add(1)
+    other = Reservation(budgets.of("bob"))
+    other.add(50)
+    assert other.size == 50
+
+
+def test_callers_without_anything_staged_are_forgotten() -> None:
+    """Callers come and go without a trace."""
+    budgets = CallerBudgets(50)
+    for number in range(100):
+        Reservation(budgets.of(f"caller {number}")).add(1)
+    gc.collect()
+
+    assert not budgets._budgets

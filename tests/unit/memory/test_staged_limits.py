@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
-from sparkport.catalog.budget import ByteBudget, Resources
+from sparkport.catalog.budget import ByteBudget, CallerBudgets, Resources
 from sparkport.catalog.transactions import TransactionMode
 from sparkport.errors import LimitExceededError
 from sparkport.memory import MemoryCatalog
@@ -28,7 +28,7 @@ class Caller:
         )
         schema = self.catalog.create_schema(Call(), "s", CreateSchemaOptions())
         self.table: MemoryTable = schema.create_table(Call(), "t", ROWS.schema, CreateTableOptions())
-        self.resources = Resources(ByteBudget(3 * HELD), ByteBudget(2 * HELD, "to stage"), 3)
+        self.resources = Resources(ByteBudget(3 * HELD), CallerBudgets(2 * HELD), 3)
 
     def call(self, transaction: str | None = None) -> Call:
         """Return a call, perhaps in a transaction."""
@@ -45,7 +45,7 @@ class Caller:
     @property
     def held(self) -> tuple[int, int]:
         """The bytes held in all, and staged."""
-        return self.resources.rows.held, self.resources.staged.held
+        return self.resources.rows.held, self.resources.staged.of("user").held
 
 
 @pytest.fixture
@@ -83,7 +83,9 @@ def test_staged_rows_count_until_their_transaction_ends(caller: Caller, end: str
     first, second, third = caller.begin(), caller.begin(), caller.begin()
     caller.insert(first)
     caller.insert(second)
-    with pytest.raises(LimitExceededError, match=r"^no memory is left to stage"):
+    with pytest.raises(
+        LimitExceededError, match=r"^no memory is left for what the transactions"
+    ):
         caller.insert(third)
     full = caller.held
     if end == "commit":
@@ -102,7 +104,7 @@ def test_staged_rows_count_until_their_transaction_ends(caller: Caller, end: str
 
 def test_expired_transactions_make_room_for_statements_of_others(caller: Caller) -> None:
     """A statement outside of any transaction is not refused for what an idle one holds."""
-    caller.resources = Resources(ByteBudget(HELD), ByteBudget(None))
+    caller.resources = Resources(ByteBudget(HELD))
     caller.insert(caller.begin())
     with pytest.raises(LimitExceededError):
         caller.insert()

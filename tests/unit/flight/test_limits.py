@@ -1,39 +1,12 @@
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import pytest
 
-from sparkport.catalog.budget import Reservation
-from sparkport.errors import LimitExceededError
-from sparkport.flight import memory
+from sparkport.flight import machine
 from sparkport.flight.limits import ServerLimits
-from sparkport.flight.memory import MemoryShares, machine_memory
-
-
-def test_each_caller_has_a_part_of_his_own() -> None:
-    """What one caller has staged is not another's, and outlives the calls that staged it."""
-    shares = MemoryShares(100, 50)
-    staged = Reservation(shares.of("alice").staged)
-    staged.add(50)
-    gc.collect()
-
-    with pytest.raises(LimitExceededError, match="for what the transactions of this caller stage"):
-        Reservation(shares.of("alice").staged).add(1)
-    other = Reservation(shares.of("bob").staged)
-    other.add(50)
-    assert shares.of("alice").rows is shares.of("bob").rows
-
-
-def test_callers_without_anything_staged_are_forgotten() -> None:
-    """Callers come and go without a trace."""
-    shares = MemoryShares(100, 50)
-    for number in range(100):
-        Reservation(shares.of(f"caller {number}").staged).add(1)
-    gc.collect()
-
-    assert not shares._staged
+from sparkport.flight.machine import machine_memory
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1000000\n", 1_000_000), ("max\n", None), (None, None)])
@@ -44,7 +17,7 @@ def test_memory_of_a_container_counts(
     path = tmp_path / "memory.max"
     if text is not None:
         path.write_text(text)
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (path,))
+    monkeypatch.setattr(machine, "_GROUP_LIMITS", (path,))
     whole = machine_memory()
 
     assert whole == expected if expected else whole > 1 << 28
