@@ -65,6 +65,7 @@ class HealthService(grpc.GenericRpcHandler):
         del messages
         self._enter(context)
         service = _requested(context)
+        self._forget(context)  # what is all but over is not ended for others
         if service not in self._services:
             context.abort(grpc.StatusCode.NOT_FOUND, "no service of that name")
         return _answer(self._status)
@@ -80,8 +81,8 @@ class HealthService(grpc.GenericRpcHandler):
                 self._watching.add(context)
             else:
                 context.post(_answer(_UNKNOWN))
-        if not context.add_callback(lambda: self._watching.discard(context)):
-            self._watching.discard(context)
+        if not context.add_callback(lambda: self._forget(context)):
+            self._forget(context)
         yield from ()
 
     @property
@@ -101,6 +102,7 @@ class HealthService(grpc.GenericRpcHandler):
     def _forget(self, rpc: Rpc) -> None:
         with self._lock:
             self._open.pop(rpc, None)
+            self._watching.discard(rpc)
 
 
 def _requested(rpc: Rpc) -> str:

@@ -195,7 +195,7 @@ M_in = TypeVar("M_in", bytes, Frames)
 
 
 def _hold_body(request: Request, body: bytes) -> None:
-    """Count the one message of a call while it is worked on, unless it is a small one."""
+    """Count a message while it is worked on, unless it is a small one."""
     if len(body) > _SMALL_BYTES:
         request.incoming.resize(len(body))
 
@@ -221,6 +221,7 @@ def _received(request: Request, frames: Frames) -> Iterator[FlightData]:
         except grpc.RpcError as error:
             request.call.cancel()
             raise CancelledError from error
+        _hold_body(request, frame)
         yield flight_data.decode(frame)
 
 

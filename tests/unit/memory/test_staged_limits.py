@@ -83,9 +83,7 @@ def test_staged_rows_count_until_their_transaction_ends(caller: Caller, end: str
     first, second, third = caller.begin(), caller.begin(), caller.begin()
     caller.insert(first)
     caller.insert(second)
-    with pytest.raises(
-        LimitExceededError, match=r"^no memory is left for what the transactions"
-    ):
+    with pytest.raises(LimitExceededError, match=r"^no memory is left for what the transactions"):
         caller.insert(third)
     full = caller.held
     if end == "commit":
