@@ -24,10 +24,16 @@ _DESCRIPTOR, _HEADER, _APP_METADATA, _BODY = 1, 2, 3, 1000
 
 
 class Flight:
-    """Calls one server with one token; `airport=False` calls as any other Flight client."""
+    """Calls one server with one token; `airport=False` calls as any other Flight client.
 
-    def __init__(self, location: str, token: str | None, *, airport: bool = True) -> None:
+    All clients of a process share one connection unless one is `alone`.
+    """
+
+    def __init__(
+        self, location: str, token: str | None, *, airport: bool = True, alone: bool = False
+    ) -> None:
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+        options += [("grpc.use_local_subchannel_pool", 1)] if alone else []
         self.channel = grpc.insecure_channel(location.removeprefix("grpc://"), options=options)
         own = [AIRPORT] if airport else []
         self.headers: list[tuple[str, str]] = own + (

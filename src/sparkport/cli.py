@@ -16,6 +16,7 @@ import typer
 from sparkport import __version__
 from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
 from sparkport.app.application import App
+from sparkport.app.file_limit import raise_file_limit
 from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
@@ -32,6 +33,7 @@ from sparkport.config import (
     variable,
 )
 from sparkport.errors import SparkportError
+from sparkport.flight.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.functions.catalog_functions import Switches
 from sparkport.spark.lanes import Lane
@@ -61,6 +63,7 @@ _EXAMPLES = """
 _log = structlog.get_logger("sparkport")
 _CONF = "sparkport.conf"
 _LOOK_UP_SECONDS = 0.5
+_LIMITS = ServerLimits()
 
 
 def _version(value: bool) -> None:
@@ -237,6 +240,49 @@ def serve(
             help="Spark: how long dropped tables can be brought back; 0 deletes them at once.",
         ),
     ] = 24.0,
+    calls: Annotated[
+        int, typer.Option(envvar="SPARKPORT_CALLS", min=1, help="How many calls may run at once.")
+    ] = _LIMITS.concurrent_calls,
+    connections: Annotated[
+        int, typer.Option(envvar="SPARKPORT_CONNECTIONS", min=1, help="How many connections may be open.")
+    ] = _LIMITS.connections,
+    connection_idle: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_CONNECTION_IDLE",
+            min=1,
+            metavar="SECONDS",
+            help="After how long a connection without calls is closed.",
+        ),
+    ] = _LIMITS.connection_idle_seconds,
+    request_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_REQUEST_TIMEOUT",
+            min=1,
+            metavar="SECONDS",
+            help="How long a call may take to send its first message.",
+        ),
+    ] = _LIMITS.request_seconds,
+    memory: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_MEMORY",
+            min=0,
+            metavar="MIB",
+            help="Memory for rows that calls have sent and not committed.",
+            show_default="0: a quarter of the machine's",
+        ),
+    ] = 0,
+    stream_idle: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_STREAM_IDLE",
+            min=1,
+            metavar="SECONDS",
+            help="After how long a stream is ended whose client neither sends nor reads.",
+        ),
+    ] = _LIMITS.stream_idle_seconds,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.CONSOLE,
@@ -252,6 +298,7 @@ def serve(
         configure_logs(log_format, log_level)
         keep_freed_memory()
         look_for_garbage_rarely()
+        raise_file_limit()
         own: App | dict[str, Catalog] = {} if app_spec is None else load_app(app_spec, catalog)
         catalogs: dict[str, Catalog] = {}
         if not isinstance(own, App) and catalog in own:
@@ -289,6 +336,14 @@ def serve(
             token=token,
             authenticate=not no_auth,
             default_catalog=catalog,
+            limits=ServerLimits(
+                concurrent_calls=calls,
+                connections=connections,
+                connection_idle_seconds=connection_idle,
+                request_seconds=request_timeout,
+                stream_idle_seconds=stream_idle,
+                memory_bytes=memory << 20 or None,
+            ),
         )
     except (ConfigError, SparkportError, OSError, ValueError) as error:
         _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)

@@ -19,6 +19,7 @@ SparkportError
 ├── LimitExceededError             a configured limit was reached
 ├── CancelledError                 the caller went away
 ├── DeadlineExceededError          the caller's time is up
+│   └── ClientSilentError          the caller sent or read nothing for too long
 ├── UnavailableError               a part the server needs is down
 └── UserCodeError                  a user's function, table or action raised something else
 
@@ -35,6 +36,7 @@ from collections.abc import Collection, Iterable
 __all__ = [
     "AlreadyExistsError",
     "CancelledError",
+    "ClientSilentError",
     "ConflictError",
     "ConstraintViolationError",
     "DeadlineExceededError",
@@ -204,6 +206,16 @@ class DeadlineExceededError(SparkportError):
 
     def __init__(self) -> None:
         super().__init__("the deadline of the call has passed")
+
+
+class ClientSilentError(DeadlineExceededError):
+    """The client sent, or read, nothing for longer than the server waits."""
+
+    def __init__(self, action: str, seconds: float | None) -> None:
+        unit = "second" if seconds == 1 else "seconds"
+        SparkportError.__init__(self, f"the client {action} nothing within {seconds or 0:g} {unit}")
+        self.action = action
+        self.seconds = seconds
 
 
 class UnavailableError(SparkportError):

@@ -15,7 +15,8 @@ import pytest
 import sparkport
 from sparkport.catalog.registry import Catalogs
 from sparkport.flight.auth import BearerTokens
-from sparkport.flight.server import GrpcServer, ServerLimits
+from sparkport.flight.limits import ServerLimits
+from sparkport.flight.server import GrpcServer
 from sparkport.flight.site import Site
 from sparkport.memory import MemoryCatalog
 from tests.contract_client import INT, TEXT, Contract, put_frames, table

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -17,20 +19,24 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
-from sparkport.flight import notes
-from sparkport.flight.direct_server import DirectServer
-from sparkport.flight.rpc import Rpc
+from sparkport.flight import direct_server, health, notes
+from sparkport.flight.call_shares import CallLimits
+from sparkport.flight.direct_server import CallDetails, DirectServer
+from sparkport.flight.rpc import Patience, Rpc
+from tests.flight_client import refusal
+
+from .usage import eventually
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
 FORGETFUL = """
 import grpc
-from sparkport.flight import notes
+from sparkport.flight.call_shares import CallLimits
 from sparkport.flight.direct_server import DirectServer
 
-server = DirectServer(4, [])
+server = DirectServer(CallLimits(), [])
 port = server.add_insecure_port("127.0.0.1:0")
 server.start()
 with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -53,8 +59,14 @@ class Handlers(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Return the handler of a method."""
         name = handler_call_details.method.removeprefix("/test/")
-        if name in {"echo", "hold", "fail", "headers", "bad_trailers"}:
+        assert isinstance(handler_call_details, CallDetails)
+        for key, value in handler_call_details.invocation_metadata:
+            if key == "x-principal":
+                handler_call_details.rpc.principal = str(value)
+        if name in {"echo", "hold", "fail", "headers", "bad_trailers", "large"}:
             return grpc.unary_unary_rpc_method_handler(getattr(self, name))
+        if name == "flood":
+            return grpc.unary_stream_rpc_method_handler(self.flood)
         return grpc.stream_stream_rpc_method_handler(self.lockstep) if name == "lockstep" else None
 
     def echo(self, message: bytes, context: Rpc) -> bytes:
@@ -87,6 +99,17 @@ class Handlers(grpc.GenericRpcHandler):
         context.set_trailing_metadata((("NOT A NAME", "value"),))
         return message
 
+    def large(self, message: bytes, context: Rpc) -> bytes:
+        """Answer with more than fits into any buffer."""
+        context.add_callback(self.told.set)
+        return message + bytes(8 << 20)
+
+    def flood(self, message: bytes, context: Rpc) -> Iterator[bytes]:
+        """Send for ever."""
+        context.add_callback(self.told.set)
+        while True:
+            yield message + bytes(1 << 20)
+
     def lockstep(self, messages: Iterator[bytes], context: Rpc) -> Iterator[bytes]:
         """Answer each message."""
         context.add_callback(self.told.set)
@@ -96,14 +119,17 @@ class Handlers(grpc.GenericRpcHandler):
 class Served:
     """A running server with its handlers and a channel to it."""
 
-    def __init__(self, most_calls: int = 128) -> None:
+    def __init__(self, max_calls: int = 128, *, patience: Patience | None = None) -> None:
         self.handlers = Handlers()
         self.server = DirectServer(
-            most_calls, [("grpc.so_reuseport", 0)], always=("/grpc.health.v1.Health/",)
+            CallLimits(max_calls, calls_per_caller=6, calls_per_connection=4),
+            [("grpc.so_reuseport", 0)],
+            patience=patience or Patience(),
+            always=(health.PREFIX,),
         )
-        self.server.add_generic_rpc_handlers([self.handlers])
-        self.health = health.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)  # type: ignore[arg-type]
+        self.health = health.HealthService([""])
+        self.health.set(is_serving=True)
+        self.server.add_generic_rpc_handlers([self.health, self.handlers])
         self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
         self.server.start()
         self.channel = grpc.insecure_channel(self.address)
@@ -234,9 +260,133 @@ def test_calls_over_the_limit_are_refused_at_once() -> None:
     assert served.server.stop(5).wait(20)
 
 
+def test_each_connection_and_each_caller_has_a_share() -> None:
+    """One connection has at most 4 calls, one caller 6 on all of his, and others go on meanwhile."""
+    served = Served()
+    alice, bob = [("x-principal", "alice")], [("x-principal", "bob")]
+    second = grpc.insecure_channel(served.address, options=[("grpc.use_local_subchannel_pool", 1)])
+    begin: Any = second.unary_unary("/test/hold")
+    echo: Callable[..., bytes] = second.unary_unary("/test/echo")
+    calls = [served.begin("hold", metadata=alice) for _ in range(4)]
+    assert eventually(lambda: served.handlers.running == 4)
+    over_connection = refusal(lambda: served.call("echo", metadata=alice))
+    calls += [begin.future(b"", metadata=alice) for _ in range(2)]
+    assert eventually(lambda: served.handlers.running == 6)
+    over_caller = refusal(lambda: echo(b"", metadata=alice, timeout=20))
+    other = echo(b"bob", metadata=bob, timeout=20)
+    served.handlers.release.set()
+    answers = [call.result(timeout=20) for call in calls]
+
+    assert over_connection == (
+        "RESOURCE_EXHAUSTED",
+        "4 calls are running on this connection, which is the limit",
+    )
+    assert over_caller == ("RESOURCE_EXHAUSTED", "6 calls of this caller are running, which is the limit")
+    assert other == b"bob"
+    assert answers == [b""] * 6
+    assert served.call("echo", b"room", metadata=alice) == b"room"
+    assert eventually(lambda: not served.server._shares._calls)
+    second.close()
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+def test_thread_that_cannot_start_refuses_one_call(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no thread for a call, that call is refused, and the server goes on."""
+
+    class NoThread:
+        def __init__(self, **_: object) -> None:
+            pass
+
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    held: list[Any] = []
+    with monkeypatch.context() as fault:
+        fault.setattr(direct_server, "threading", SimpleNamespace(Thread=NoThread))
+        codes: list[str] = []
+        for _ in range(12):
+            try:
+                served.call("echo")
+                codes.append("OK")
+                held.append(served.begin("hold"))  # keeps a thread that would have waited
+            except grpc.RpcError as error:
+                codes.append(error.code().name)
+        details = served.refusal("echo")
+    served.handlers.release.set()
+    for call in held:
+        call.exception(timeout=20)
+
+    assert codes[-1] == "RESOURCE_EXHAUSTED"
+    assert details == ("RESOURCE_EXHAUSTED", "the server cannot start another thread")
+    assert served.call("echo", b"again") == b"again"
+
+
+def test_client_that_sends_nothing_is_dismissed() -> None:
+    """A stream whose client falls silent ends in time, and not before."""
+    served = Served(patience=Patience(request=30, stream=0.5))
+    method: Any = served.channel.stream_stream("/test/lockstep")
+    messages: queue.Queue[bytes | None] = queue.Queue()
+    answers = method(iter(messages.get, None), timeout=30)
+    for _ in range(4):  # each within the time, all together beyond it
+        messages.put(b"m")
+        assert next(answers) == b"m"
+        time.sleep(0.2)
+
+    assert refusal(lambda: next(answers)) == (
+        "DEADLINE_EXCEEDED",
+        "the client sent nothing within 0.5 seconds",
+    )
+    assert served.handlers.told.wait(5)
+    messages.put(None)
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+@pytest.mark.parametrize("name", ["large", "flood"])
+def test_client_that_reads_nothing_is_dismissed(name: str) -> None:
+    """A client that does not take what it asked for loses its call in time, and with it the memory."""
+    served = Served(patience=Patience(request=30, stream=1.0))
+    with silent_reader(served.address, f"/test/{name}"):
+        assert eventually(lambda: len(served.server._rpcs) == 1)
+        assert eventually(lambda: not served.server._rpcs)
+
+        assert served.handlers.told.is_set()
+        assert not served.server._shares._calls
+        assert served.call("echo", b"still here") == b"still here"
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+@contextlib.contextmanager
+def silent_reader(address: str, method: str) -> Iterator[socket.socket]:
+    """Make a call by hand, over HTTP/2 without any window for the answer."""
+    host, _, port = address.rpartition(":")
+    no_window = b"\0\0\6\4\0\0\0\0\0" + b"\0\4" + bytes(4)  # SETTINGS_INITIAL_WINDOW_SIZE = 0
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": method,
+        ":authority": address,
+        "content-type": "application/grpc",
+        "te": "trailers",
+        "x-principal": "alice",
+    }
+    block = b"".join(b"\0" + _counted(key) + _counted(value) for key, value in fields.items())
+    headers = len(block).to_bytes(3, "big") + b"\1\4\0\0\0\1" + block  # HEADERS, END_HEADERS, stream 1
+    message = b"\0\0\5\0\1\0\0\0\1" + bytes(5)  # DATA, END_STREAM: one empty message
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + no_window + headers + message)
+        yield connection
+
+
+def _counted(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
 def test_health_is_told_beyond_the_limit() -> None:
     """A busy server says that it serves, and whoever asks takes no room from others."""
-    served = Served(most_calls=1)
+    served = Served(max_calls=1)
     check: Any = served.channel.unary_unary(
         "/grpc.health.v1.Health/Check",
         request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
@@ -261,7 +411,7 @@ def test_calls_that_no_handler_gets_are_logged(monkeypatch: pytest.MonkeyPatch) 
     lines: list[dict[str, Any]] = []
     monkeypatch.setattr(notes, "_log", SimpleNamespace(info=lambda _, **line: lines.append(line)))
     trace = "6f0f2a53-9d2e-4f34-8b0d-3c9a4c0f7a11"
-    served = Served(most_calls=1)
+    served = Served(max_calls=1)
     served.refusal("nothing")
     call = served.begin("hold")
     assert served.handlers.entered.wait(10)
@@ -363,7 +513,7 @@ def _usage() -> dict[str, int]:
 
 def test_health_is_watched_without_a_thread() -> None:
     """Clients that watch the health get its changes, and take no room from others."""
-    served = Served(most_calls=2)
+    served = Served(max_calls=2)
     method: Any = served.channel.unary_stream(
         "/grpc.health.v1.Health/Watch",
         request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
@@ -375,7 +525,7 @@ def test_health_is_watched_without_a_thread() -> None:
         watches.append(method(health_pb2.HealthCheckRequest(service="")))
         first.append(next(watches[-1]).status)
     answer = served.call("echo", b"room")
-    served.health.enter_graceful_shutdown()
+    served.health.set(is_serving=False)
     last = [next(watch).status for watch in watches]
 
     assert first == [SERVING] * 5

@@ -9,10 +9,11 @@ from typing import Any
 
 import grpc
 import pyarrow as pa
+from pyarrow import flight
 
 import sparkport
 from sparkport.catalog import Call, CatalogBuilder, ScanOptions
-from sparkport.flight.server import ServerLimits
+from sparkport.flight.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from tests.conftest import TOKEN
@@ -85,3 +86,36 @@ def test_deadline_stops_a_scan() -> None:
         assert code == "DEADLINE_EXCEEDED"
         assert stopped.wait(5)
         assert len(client.action("list_schemas", {"catalog_name": "db1"})) == 1
+
+
+def test_aged_connection_is_replaced_without_a_failure() -> None:
+    """Calls go on over one connection after the other, and a stream outlives the age of its own."""
+
+    def slow(call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        del options
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(15):
+                call.wait_cancelled(0.2)
+                yield pa.record_batch({"n": pa.array([number] * 100_000)})
+
+        return pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), batches())
+
+    columns = pa.schema([("n", pa.int64())])
+    catalog = CatalogBuilder().schema("s").table("t", scan=slow, arrow_schema=columns)
+    limits = ServerLimits(connection_age_seconds=0.5, connection_idle_seconds=0.5)
+    with (
+        sparkport.Server({"db1": catalog.build()}, port=0, token=TOKEN, limits=limits) as server,
+        Flight(server.location, TOKEN) as client,
+        flight.connect(server.location) as arrow,
+    ):
+        options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+        (ticket,) = client.scan(path_descriptor("db1", "s", "t"), [0])
+        rows = 0
+        for chunk in arrow.do_get(flight.Ticket(ticket), options):
+            rows += chunk.data.num_rows
+            for _ in range(20):
+                assert len(client.list_flights()) == 1
+                assert len(list(arrow.list_flights(options=options))) == 1
+
+        assert rows == 1_500_000

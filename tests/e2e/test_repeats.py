@@ -8,6 +8,7 @@ import pytest
 
 import sparkport
 from sparkport.catalog import Call
+from sparkport.catalog.budget import Reservation
 from sparkport.client import Client, connect
 from sparkport.errors import InvalidRequestError, PreconditionError, UnavailableError
 from sparkport.memory.table import MemoryTable
@@ -76,8 +77,8 @@ def test_client_repeats_a_statement_without_an_answer(
     publish = MemoryTable.commit
     left = [2]
 
-    def lost(self: MemoryTable, call: Call, change: Change) -> int:
-        count = publish(self, call, change)
+    def lost(self: MemoryTable, call: Call, change: Change, held: Reservation) -> int:
+        count = publish(self, call, change, held)
         if left[0]:
             left[0] -= 1
             raise UnavailableError("gone")

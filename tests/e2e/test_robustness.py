@@ -16,7 +16,7 @@ import pytest
 
 import sparkport
 from sparkport.catalog import Call, CatalogBuilder, ScanOptions
-from sparkport.flight.server import ServerLimits
+from sparkport.flight.limits import ServerLimits
 from sparkport.protocol import flight_pb2 as pb
 from tests import flight_client as wire
 from tests.conftest import TOKEN
@@ -258,7 +258,7 @@ def test_fifty_clients_at_once(server: sparkport.Server, table: Flight) -> None:
 def test_more_calls_than_threads_are_refused_not_hung() -> None:
     """Calls above the limit are RESOURCE_EXHAUSTED at once, and free again when others end."""
     endless = Endless()
-    limits = ServerLimits(concurrent_calls=4)
+    limits = ServerLimits(concurrent_calls=4, calls_per_caller=4, calls_per_connection=4)
     with (
         sparkport.Server(
             {"db1": endless.catalog}, port=0, token=TOKEN, grace_seconds=0.2, limits=limits

@@ -18,7 +18,8 @@ from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
 from sparkport.flight import routes
 from sparkport.flight.auth import Authenticator, BearerTokens, NoAuth
-from sparkport.flight.server import GrpcServer, ServerLimits
+from sparkport.flight.limits import ServerLimits
+from sparkport.flight.server import GrpcServer
 from sparkport.flight.site import Site
 
 _PRINCIPAL = "user"
@@ -53,9 +54,9 @@ class Server:
         self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
         self.catalogs, actions = _served(catalogs, default_catalog)
         self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
-        self._grpc = GrpcServer(
-            Site(self.catalogs, actions=actions), self._authenticator(), host, port, limits or ServerLimits()
-        )
+        limits = limits or ServerLimits()
+        site = Site(self.catalogs, resources=limits.resources(), actions=actions)
+        self._grpc = GrpcServer(site, self._authenticator(), host, port, limits)
 
     @property
     def location(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.dml import (
     DeletableTable,
@@ -79,7 +80,7 @@ class _Buffered(Statement):
         self._run = run
         self._returning = returning
         self._batches: list[pa.RecordBatch] = []
-        self._bytes = 0
+        self._held = Reservation(call.resources.rows)
         self._affected = 0
         self._over = False
 
@@ -90,8 +91,8 @@ class _Buffered(Statement):
             result = self._run([batch])
             self._affected += result.affected_rows
             return _single_batch(result)
-        self._bytes += byte_size(batch)
-        if self._bytes > _MOST_BYTES:
+        self._held.add(byte_size(batch))
+        if self._held.size > _MOST_BYTES:
             raise LimitExceededError(f"a statement on this table is limited to {_MOST_BYTES >> 20} MiB")
         self._batches.append(batch)
         return None
@@ -103,12 +104,14 @@ class _Buffered(Statement):
         if self._batches:
             self._affected += self._run(self._batches).affected_rows
             self._batches = []
+        self._held.release()
         return self._affected
 
     def abort(self) -> None:
         """Forget the batches."""
         self._over = True
         self._batches = []
+        self._held.release()
 
     def _check_open(self) -> None:
         if self._over:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
@@ -31,6 +32,7 @@ class Call:
         "idempotency_key",
         "if_version",
         "principal",
+        "resources",
         "trace_id",
         "transaction_id",
     )
@@ -44,8 +46,10 @@ class Call:
         trace_id: str = "",
         idempotency_key: str | None = None,
         if_version: str | None = None,
+        resources: Resources = UNLIMITED,
     ) -> None:
         self.if_version = if_version
+        self.resources = resources
         self.idempotency_key = idempotency_key
         self.principal = principal
         self.transaction_id = transaction_id
@@ -73,29 +77,35 @@ class Call:
 
     def outside_transaction(self) -> Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
-        return self._part(Call(self.principal, timeout=self.remaining(), trace_id=self.trace_id))
+        return self._part()
 
     def inside_transaction(self, transaction_id: str) -> Call:
         """Return a call that is over when this one is, and belongs to a transaction."""
-        timeout, trace_id = self.remaining(), self.trace_id
-        return self._part(
-            Call(self.principal, transaction_id=transaction_id, timeout=timeout, trace_id=trace_id)
-        )
+        return self._part(transaction_id=transaction_id)
 
     def based_on(self, if_version: str | None) -> Call:
         """Return this call for a statement on rows that were read in a snapshot."""
         return self._part(
-            Call(
-                self.principal,
-                transaction_id=self.transaction_id,
-                timeout=self.remaining(),
-                trace_id=self.trace_id,
-                idempotency_key=self.idempotency_key,
-                if_version=if_version,
-            )
+            transaction_id=self.transaction_id, idempotency_key=self.idempotency_key, if_version=if_version
         )
 
-    def _part(self, other: Call) -> Call:
+    def _part(
+        self,
+        *,
+        transaction_id: str | None = None,
+        idempotency_key: str | None = None,
+        if_version: str | None = None,
+    ) -> Call:
+        """Return a call of the same caller that is over when this one is."""
+        other = Call(
+            self.principal,
+            transaction_id=transaction_id,
+            timeout=self.remaining(),
+            trace_id=self.trace_id,
+            idempotency_key=idempotency_key,
+            if_version=if_version,
+            resources=self.resources,
+        )
         self.on_cancel(other.cancel)
         return other
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.transactions import TransactionMode, TransactionState
-from sparkport.errors import NotFoundError, TransactionNotActiveError
+from sparkport.errors import LimitExceededError, NotFoundError, TransactionNotActiveError
 
 _MOST_TRANSACTIONS = 100_000
 
@@ -34,17 +34,19 @@ class TransactionLedger(Generic[D]):
     """Keeps the transactions of a catalog. Safe to use from many threads.
 
     A transaction nobody uses for `idle_seconds` is aborted, because DuckDB never says that one is
-    over. `fresh` makes the detail of a transaction that has none (any more).
+    over. `fresh` makes the detail of a transaction that has none (any more), `discard` gets the one it had.
     """
 
     def __init__(
         self,
         fresh: Callable[[], D],
         *,
+        discard: Callable[[D], None] = lambda _: None,
         idle_seconds: float = 3600.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fresh = fresh
+        self._discard = discard
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._lock = threading.Lock()
@@ -52,12 +54,20 @@ class TransactionLedger(Generic[D]):
         self._entries: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
         self._expired: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
         self._expirations = 0
+        self._open: Counter[str] = Counter()  # by principal, without those of DuckDB, which never end
 
     def begin(self, call: Call, mode: TransactionMode, detail: D) -> str:
-        """Add a transaction and return its id."""
+        """Add a transaction and return its id. Raises LimitExceededError for a caller with too many open."""
         transaction_id = secrets.token_urlsafe(18)
         with self._lock:
             self._expire()
+            if mode is not TransactionMode.STATEMENT:
+                if self._open[call.principal] >= call.resources.open_transactions:
+                    raise LimitExceededError(
+                        f"{call.resources.open_transactions} transactions of this caller are open, which is"
+                        " the limit; commit some or roll them back"
+                    )
+                self._open[call.principal] += 1
             self._entries[transaction_id] = LedgerEntry(call.principal, mode, detail, self._clock())
         return transaction_id
 
@@ -93,8 +103,7 @@ class TransactionLedger(Generic[D]):
     def end(self, entry: LedgerEntry[D], state: TransactionState) -> None:
         """Set the last state of a transaction and let its detail go."""
         with self._lock:
-            entry.state = state
-            entry.detail = self._fresh()
+            self._close(entry, state)
 
     def expirations(self) -> int:
         """Return how many transactions have expired so far."""
@@ -108,6 +117,15 @@ class TransactionLedger(Generic[D]):
             raise NotFoundError("transaction", transaction_id)
         return entry
 
+    def _close(self, entry: LedgerEntry[D], state: TransactionState) -> None:
+        if entry.state is TransactionState.ACTIVE and entry.mode is not TransactionMode.STATEMENT:
+            self._open[entry.principal] -= 1
+            if not self._open[entry.principal]:
+                del self._open[entry.principal]
+        detail, entry.detail = entry.detail, self._fresh()
+        entry.state = state
+        self._discard(detail)
+
     def _expire(self) -> None:
         oldest_allowed = self._clock() - self._idle_seconds
         while self._entries:
@@ -117,9 +135,8 @@ class TransactionLedger(Generic[D]):
                 return
             entry = self._entries.pop(oldest)
             self._expirations += 1
-            entry.detail = self._fresh()
-            if entry.state is TransactionState.ACTIVE:
-                entry.state = TransactionState.ABORTED
+            is_active = entry.state is TransactionState.ACTIVE
+            self._close(entry, TransactionState.ABORTED if is_active else entry.state)
             self._expired[oldest] = entry
             if len(self._expired) > _MOST_TRANSACTIONS:
                 self._expired.popitem(last=False)

@@ -22,35 +22,46 @@ import grpc
 import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
 
+from sparkport.errors import ClientSilentError
+from sparkport.flight.call_shares import CallLimits, CallShares
 from sparkport.flight.notes import Note
 from sparkport.flight.request import Headers, trace_id
-from sparkport.flight.rpc import AbortedError, Metadata, Rpc
+from sparkport.flight.rpc import AbortedError, Metadata, Patience, Rpc
 
 _log = structlog.get_logger("sparkport")
 
 _SHUT_DOWN = "shut down"
-_MOST_WAITING = 4
+_MAX_WAITING = 4
 _WATCH_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.005
 _EXIT_SECONDS = 1.0
+_ENDLESS = Patience()
 
 
 @dataclass(frozen=True, slots=True)
-class _Details(grpc.HandlerCallDetails):
-    """What a service chooses a handler by."""
+class CallDetails(grpc.HandlerCallDetails):
+    """What a service chooses a handler by; it names the caller in the call if it knows him."""
 
     method: str
     invocation_metadata: Metadata
+    rpc: Rpc
 
 
 class DirectServer:
     """Listens on a port and runs the handlers of services, each call on a thread of its own."""
 
     def __init__(
-        self, most_calls: int, options: Sequence[tuple[str, Any]], *, always: tuple[str, ...] = ()
+        self,
+        limits: CallLimits,
+        options: Sequence[tuple[str, Any]],
+        *,
+        patience: Patience = _ENDLESS,
+        always: tuple[str, ...] = (),
     ) -> None:
-        """Make a server; methods that begin with a prefix in `always` are answered beyond the limit."""
-        self._most_calls = most_calls
+        """Make a server; methods that begin with a prefix in `always` are answered beyond the limits."""
+        self._max_calls = limits.concurrent_calls
+        self._shares = CallShares(limits)
+        self._patience = patience
         self._always = always
         self._services: list[grpc.GenericRpcHandler] = []
         self._server = cygrpc.Server(tuple(options), False)
@@ -59,7 +70,7 @@ class DirectServer:
         self._lock = threading.Lock()
         self._waiting = self._running = 0
         self._rpcs: set[Rpc] = set()
-        self._left: set[Rpc] = set()  # those of them that no thread runs any more
+        self._left: dict[Rpc, float] = {}  # those of them that no thread runs any more, and since when
         self._spare_queues: list[Any] = []
         self._has_started = self._is_stopping = self._is_shut_down = False
         self._busy = threading.Event()
@@ -68,9 +79,6 @@ class DirectServer:
     def add_generic_rpc_handlers(self, services: Iterable[grpc.GenericRpcHandler]) -> None:
         """Add services; the first one that knows a method gets its calls."""
         self._services.extend(services)
-
-    def add_registered_method_handlers(self, service: str, handlers: object) -> None:
-        """Do nothing: gRPC's generated code tells the same handlers twice."""
 
     def add_insecure_port(self, address: str) -> int:
         """Listen, and return the port. Raises OSError."""
@@ -120,8 +128,8 @@ class DirectServer:
         self.stop(0).wait(_EXIT_SECONDS)
 
     def _add_thread(self) -> None:
-        self._waiting += 1
         threading.Thread(target=self._serve, name="flight", daemon=True).start()
+        self._waiting += 1
 
     def _expect_call(self) -> None:
         """Ask gRPC for one call, whose events will come on a queue of its own."""
@@ -139,7 +147,7 @@ class DirectServer:
             # What is left of a call is freed before the next is waited for.
             del rpc
             with self._lock:
-                if self._waiting >= _MOST_WAITING:
+                if self._waiting >= _MAX_WAITING:
                     return
                 self._waiting += 1
 
@@ -157,14 +165,17 @@ class DirectServer:
                 return self._accepted(event)
 
     def _accepted(self, event: Any) -> Rpc:  # noqa: ANN401
-        rpc = Rpc(event, event.tag)
+        rpc = Rpc(event, event.tag, self._patience)
         with self._lock:
             self._rpcs.add(rpc)
             self._running += self._is_counted(rpc)
             self._waiting -= 1
             self._expect_call()
             if not self._waiting:
-                self._add_thread()
+                try:
+                    self._add_thread()
+                except RuntimeError:  # so this thread has to wait for the next call, and cannot run this one
+                    rpc.has_no_thread = True
             if not self._busy.is_set():
                 self._busy.set()
         return rpc
@@ -174,26 +185,40 @@ class DirectServer:
             with contextlib.suppress(AbortedError):
                 self._answer(rpc)
             rpc.end()
+        except ClientSilentError as error:
+            rpc.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
         except BaseException:  # noqa: BLE001 - a thread that ended here would leave its client waiting
             # A lost connection ends a handler too, and then there is nobody to be told.
             if not rpc.cancelled:
                 _log.error("a handler failed", method=rpc.method, exception=traceback.format_exc())
                 rpc.fail()
+        self._leave(rpc)
+
+    def _leave(self, rpc: Rpc) -> None:
+        """Let a call go; one whose client has not taken its answer counts as his until he has."""
         with self._lock:
             self._running -= self._is_counted(rpc)
+        if rpc.share is not None:
+            self._shares.leave(*rpc.share)
         rpc.settle(_PATIENCE_SECONDS)
         with self._lock:
             if rpc.is_settled:
                 self._forget(rpc)
-            else:
-                self._left.add(rpc)
+                return
+            if rpc.share is not None:
+                self._shares.enter_anyway(*rpc.share)
+            self._left[rpc] = time.monotonic()
 
     def _answer(self, rpc: Rpc) -> None:
-        if self._running > self._most_calls and self._is_counted(rpc):
+        if rpc.has_no_thread:
+            _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "the server cannot start another thread")
+        if self._running > self._max_calls and self._is_counted(rpc):
             _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         handler = self._handler(rpc)
         if handler is None:
             _refuse(rpc, grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        if rpc.principal is not None:
+            self._take_share(rpc, rpc.principal)
         request = rpc if handler.request_streaming else _only_request(rpc, handler)
         encode = handler.response_serializer or bytes
         if not handler.response_streaming:
@@ -201,20 +226,22 @@ class DirectServer:
             rpc.end(encode(respond(request, rpc)))
             return
         respond = handler.unary_stream or handler.stream_stream
-        if getattr(respond, "experimental_non_blocking", False):
-            # The health service sends news for as long as somebody listens, without holding a thread.
-            rpc.stay_open()
-            respond(request, rpc, lambda news: None if news is None else rpc.post(encode(news)))
-            return
         with contextlib.closing(respond(request, rpc)) as responses:
             for response in responses:
                 rpc.send(encode(response))
+
+    def _take_share(self, rpc: Rpc, principal: str) -> None:
+        share = principal, rpc.connection
+        refusal = self._shares.enter(*share)
+        if refusal is not None:
+            _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, refusal + ", which is the limit")
+        rpc.share = share
 
     def _is_counted(self, rpc: Rpc) -> bool:
         return not rpc.method.startswith(self._always)
 
     def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any] | None:
-        details = _Details(rpc.method, rpc.invocation_metadata())
+        details = CallDetails(rpc.method, rpc.invocation_metadata(), rpc)
         handlers = (service.service(details) for service in self._services)
         return next((handler for handler in handlers if handler is not None), None)
 
@@ -242,12 +269,25 @@ class DirectServer:
 
     def _clean_up(self) -> None:
         for rpc in [rpc for rpc in self._left if rpc.is_settled]:
-            self._left.discard(rpc)
+            del self._left[rpc]
             self._forget(rpc)
+            if rpc.share is not None:
+                self._shares.leave(*rpc.share)
+        self._dismiss_silent()
         if self._is_shut_down and all(rpc.is_settled for rpc in self._rpcs):
             self._tear_down()
         elif not self._rpcs:
             self._busy.clear()
+
+    def _dismiss_silent(self) -> None:
+        """End the calls whose clients do not take what they were sent last."""
+        seconds = self._patience.stream
+        if seconds is None:
+            return
+        latest = time.monotonic() - seconds
+        for rpc, since in self._left.items():
+            if since < latest and not rpc.cancelled and not rpc.stays_open:
+                rpc.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(ClientSilentError("read", seconds)))
 
     def _tear_down(self) -> None:
         self._server.destroy()
@@ -264,7 +304,10 @@ def _refuse(rpc: Rpc, code: grpc.StatusCode, message: str) -> NoReturn:
 
 
 def _only_request(rpc: Rpc, handler: grpc.RpcMethodHandler[Any, Any]) -> Any:  # noqa: ANN401
-    message = next(rpc, None)
+    try:
+        message = next(rpc, None)
+    except ClientSilentError as error:
+        _refuse(rpc, grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
     if message is None:
         _refuse(rpc, grpc.StatusCode.UNIMPLEMENTED, f'"{rpc.method}" requires exactly one request message.')
     if handler.request_deserializer is None:

@@ -34,7 +34,7 @@ def call_scalar(
     function, form = function_at(site, request, address)
     if address.kind is not FunctionKind.SCALAR or not isinstance(function, ScalarFunction):
         raise InvalidRequestError(f"function '{address.path}' is not a scalar function")
-    incoming = Decoder(frames, site.stream_limits)
+    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
     arguments = _arguments(address, form, incoming.arrow_schema)
     reply = result_schema(function.signature)
     encoder = Encoder(reply)
@@ -65,7 +65,7 @@ def call_in_out(
     run = prepared(site, request, address, wanted.parameters)
     if not isinstance(run.function, TableInOutFunction):
         raise InvalidRequestError(f"function '{address.path}' takes no table")
-    incoming = Decoder(frames, site.stream_limits)
+    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
     arrow_schema = incoming.arrow_schema
     reply = schemas.present(run.arrow_schema(request.call, arrow_schema))
     encoder = Encoder(reply)

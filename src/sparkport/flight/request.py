@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sparkport.catalog.budget import UNLIMITED, Reservation, Resources
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
 from sparkport.flight.notes import Note
@@ -61,6 +62,8 @@ class Request:
     headers: Headers
     context: RpcContext
     note: Note = field(default_factory=Note)
+    incoming: Reservation = field(default_factory=lambda: Reservation(UNLIMITED.rows))
+    """The memory of the message that is being worked on."""
 
     def check_alive(self) -> None:
         """Raise CancelledError if the client is gone, at the moment before a commit.
@@ -84,7 +87,9 @@ class Request:
         return self.headers.optional("airport-user-agent") is not None
 
 
-def make_request(headers: Headers, principal: str, note: Note, context: RpcContext) -> Request:
+def make_request(
+    headers: Headers, principal: str, resources: Resources, note: Note, context: RpcContext
+) -> Request:
     """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
@@ -93,8 +98,9 @@ def make_request(headers: Headers, principal: str, note: Note, context: RpcConte
         timeout=context.time_remaining(),
         trace_id=note.trace,
         idempotency_key=_idempotency_key(headers),
+        resources=resources,
     )
-    return Request(call, headers, context, note)
+    return Request(call, headers, context, note, Reservation(resources.rows))
 
 
 def _idempotency_key(headers: Headers) -> str | None:

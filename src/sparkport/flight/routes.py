@@ -15,13 +15,15 @@ from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.catalog.transactions import TransactionState
-from sparkport.errors import NotImplementedByServerError
+from sparkport.errors import LimitExceededError, NotImplementedByServerError
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.tables import Found, airport_info
 from sparkport.flight.transactions import active_in, statement_in
 from sparkport.protocol import contract, function_requests, listing, msgpack, requests
+
+_MAX_BODY_BYTES = 32 << 20  # nobody else runs while it is decoded
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -278,6 +280,10 @@ def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
     """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
     route = _ROUTES.get(name)
     if route is not None:
+        if len(body) > _MAX_BODY_BYTES:
+            raise LimitExceededError(
+                f"the body of action '{name}' has {len(body)} bytes, the limit is {_MAX_BODY_BYTES} bytes"
+            )
         return route.run(site, request, body)
     action = site.actions.get(name)
     if action is None:

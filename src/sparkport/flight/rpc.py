@@ -11,11 +11,14 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
 import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
+
+from sparkport.errors import ClientSilentError
 
 _log = structlog.get_logger("sparkport")
 
@@ -32,6 +35,16 @@ class AbortedError(Exception):
     """Leaves a handler by way of `Rpc.abort`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Hold how many seconds a server waits for a client; None is for ever."""
+
+    request: float | None = None
+    """For the first message of a call."""
+    stream: float | None = None
+    """For each later message to come, or to be read."""
+
+
 class Rpc:
     """A call: the context that handlers get, and the iterator of what the client sends.
 
@@ -39,8 +52,11 @@ class Rpc:
     takes them with `look`, so that a cancellation is told in time.
     """
 
-    def __init__(self, event: Any, queue: Any) -> None:  # noqa: ANN401 - gRPC's own classes have no types
+    def __init__(self, event: Any, queue: Any, patience: Patience) -> None:  # noqa: ANN401 - gRPC has no types
         self.queue = queue
+        self.principal: str | None = None  # of an authenticated caller; set by the service that gets the call
+        self.share: tuple[str, str] | None = None  # the principal and connection that the call counts for
+        self.has_no_thread = self.stays_open = False
         self.method: str = event.call_details.method.decode("utf-8", "replace")
         self.cancelled = False
         self._call = event.call
@@ -48,6 +64,8 @@ class Rpc:
         self._deadline: float = event.call_details.deadline
         self._turn = threading.Lock()  # of those who may take events
         self._due: set[str] = set()
+        self._patience = patience
+        self._has_received = False
         self._message: bytes | None = None
         self._posted: deque[bytes] = deque()
         self._has_begun = self._has_ended = False
@@ -65,6 +83,12 @@ class Rpc:
     def invocation_metadata(self) -> Metadata:
         """Return the headers of the request."""
         return self._metadata
+
+    @property
+    def connection(self) -> str:
+        """The address of the client's end of the connection, with its port."""
+        peer: bytes = self._call.peer()
+        return peer.decode("ascii", "replace")
 
     def time_remaining(self) -> float:
         """Return the seconds until the deadline."""
@@ -93,7 +117,7 @@ class Rpc:
 
     def send_initial_metadata(self, initial_metadata: Metadata) -> None:
         """Send headers before the first message."""
-        self._wait(_SENT)
+        self._wait_sent()
         if not self.cancelled:
             self._start(_SENT, self._beginning(initial_metadata))
 
@@ -101,10 +125,19 @@ class Rpc:
         return self
 
     def __next__(self) -> bytes:
-        """Return the next message of the client. Raises RpcError when the client is gone."""
+        """Return the next message of the client.
+
+        Raises RpcError when the client is gone, ClientSilentError when nothing comes in time.
+        """
+        return self.receive(self._patience.stream if self._has_received else self._patience.request)
+
+    def receive(self, seconds: float | None) -> bytes:
+        """Return the next message of the client if it comes in time; raises as `__next__` does."""
         if not self.cancelled:
             self._start(_RECEIVED, cygrpc.ReceiveMessageOperation(_NO_FLAGS))
-            self._wait(_RECEIVED)
+            if not self._wait(_RECEIVED, seconds):
+                raise ClientSilentError("sent", seconds)
+        self._has_received = True
         message, self._message = self._message, None
         if message is not None:
             return message
@@ -114,7 +147,7 @@ class Rpc:
 
     def send(self, message: bytes) -> None:
         """Send a message once the one before is on its way. Raises RpcError when the client is gone."""
-        self._wait(_SENT)
+        self._wait_sent()
         if self.cancelled:
             raise grpc.RpcError
         sending = cygrpc.SendMessageOperation(message, _NO_FLAGS)
@@ -129,13 +162,19 @@ class Rpc:
 
     def stay_open(self) -> None:
         """Let the call go on after its handler, until the client goes away."""
-        self._has_ended = True
+        self._has_ended = self.stays_open = True
+
+    def dismiss(self, code: grpc.StatusCode, details: str) -> None:
+        """End the call from any thread; whoever waits for its client learns that it is gone."""
+        # An end of the input that comes with this must not look like one that the client sent.
+        self.cancelled = True
+        self._call.cancel(_CODES[code], details)
 
     def end(self, last: bytes | None = None) -> None:
         """Send the status, once, and perhaps a last message in the same breath."""
         if self._has_ended:
             return
-        self._wait(_SENT)
+        self._wait_sent()
         if self.cancelled:
             return
         self._has_ended = True
@@ -190,13 +229,25 @@ class Rpc:
             self._due.discard(what)
             raise RuntimeError(f"gRPC refuses what was to be {what}: error {error}")
 
-    def _wait(self, what: str) -> None:
+    def _wait_sent(self) -> None:
+        """Wait until the client has read enough; one that reads nothing for too long is dismissed."""
+        seconds = self._patience.stream
+        if not self._wait(_SENT, seconds):
+            self.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(ClientSilentError("read", seconds)))
+
+    def _wait(self, what: str, seconds: float | None) -> bool:
+        """Wait for an event; return False if it did not come in time."""
+        if what not in self._due:
+            return True
+        until = None if seconds is None else time.time() + seconds
         while what in self._due:
             with self._turn:
                 # The watch may have taken the event while this thread waited for its turn.
-                if what in self._due:
-                    self._take(None)
+                is_late = what in self._due and not self._take(until)
             self._tell_closed()
+            if is_late:
+                return False
+        return True
 
     def _take(self, until: float | None) -> bool:
         """Take one event and note what it says; return False if none came in time."""
@@ -207,7 +258,7 @@ class Rpc:
         if what == _RECEIVED:
             self._message = event.batch_operations[0].message()
         elif what == _CLOSED:
-            self.cancelled = event.batch_operations[0].cancelled()
+            self.cancelled = self.cancelled or event.batch_operations[0].cancelled()
         self._due.discard(what)
         return True
 

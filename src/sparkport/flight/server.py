@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import dataclass
 
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+import structlog
 
+from sparkport.flight import health
 from sparkport.flight.auth import Authenticator
 from sparkport.flight.direct_server import DirectServer
+from sparkport.flight.health import HealthService
+from sparkport.flight.limits import ServerLimits, allowed_connections
+from sparkport.flight.rpc import Patience
 from sparkport.flight.service import FlightService
 from sparkport.flight.site import Site
 
+_log = structlog.get_logger("sparkport")
+
 _FLIGHT = "arrow.flight.protocol.FlightService"
-_HEALTH = "/grpc.health.v1.Health/"
 _ONLY_UNCOMPRESSED = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What one client may cost the server."""
-
-    concurrent_calls: int = 128
-    message_bytes: int = 256 << 20  # DuckDB sends 2048 rows at a time, however wide
-    header_bytes: int = 64 << 10
+_HANDSHAKE_SECONDS = 10
+_MAX_INT32 = (1 << 31) - 1
+# Calls over the limit are refused by the server, which says why. gRPC itself refuses without a word, and
+# counts calls as open for a while that the client has seen the end of.
+_STREAMS_PER_CALL = 2
+_SPARE_STREAMS = 64
 
 
 class GrpcServer:
@@ -36,25 +37,17 @@ class GrpcServer:
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)
         self._server = DirectServer(
-            limits.concurrent_calls,
-            options=[
-                ("grpc.max_receive_message_length", limits.message_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_metadata_size", limits.header_bytes),
-                ("grpc.absolute_max_metadata_size", limits.header_bytes),
-                # gRPC unpacks a message before it looks at its size, or at who sent it.
-                ("grpc.compression_enabled_algorithms_bitset", _ONLY_UNCOMPRESSED),
-                ("grpc.so_reuseport", 0),
-                ("grpc.keepalive_time_ms", 60_000),
-                ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
-            ],
-            always=(_HEALTH,),  # a busy server is not an ill one
+            limits.calls,
+            _options(limits),
+            patience=Patience(limits.request_seconds, limits.stream_idle_seconds),
+            always=(health.PREFIX,),  # a busy server is not an ill one
         )
-        self._health = health.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)  # type: ignore[arg-type]
+        self._health = HealthService(("", _FLIGHT))
+        self._server.add_generic_rpc_handlers((self._health,))
         self._server.add_generic_rpc_handlers((FlightService(site, authenticator),))
         self.port = self._server.add_insecure_port(f"{_bracketed(host)}:{port}")
         self.host = host
+        _check_files(limits)
 
     @property
     def location(self) -> str:
@@ -64,17 +57,52 @@ class GrpcServer:
     def start(self) -> None:
         """Begin to answer."""
         self._server.start()
-        for service in ("", _FLIGHT):
-            self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        self._health.set(is_serving=True)
 
     def stop(self, grace_seconds: float) -> threading.Event:
         """Take no new calls, let running ones finish for a while, then cancel them."""
-        self._health.enter_graceful_shutdown()
+        self._health.set(is_serving=False)
         return self._server.stop(grace_seconds)
 
     def wait(self) -> None:
         """Return when the server has stopped."""
         self._server.wait()
+
+
+def _check_files(limits: ServerLimits) -> None:
+    connections = allowed_connections(limits)
+    if connections < limits.connections:
+        _log.warning(
+            f"this process may open few files: at most {connections} connections are accepted"
+            f" instead of {limits.connections}; `ulimit -n {2 * limits.connections}` would do"
+        )
+
+
+def _options(limits: ServerLimits) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes),
+        # gRPC unpacks a message before it looks at its size, or at who sent it.
+        ("grpc.compression_enabled_algorithms_bitset", _ONLY_UNCOMPRESSED),
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+        (
+            "grpc.max_concurrent_streams",
+            _STREAMS_PER_CALL * limits.calls.calls_per_connection + _SPARE_STREAMS,
+        ),
+        ("grpc.max_allowed_incoming_connections", allowed_connections(limits)),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.connection_idle_seconds)),
+        # The grace after the age is endless unless it is set, so that long streams are not cut.
+        ("grpc.max_connection_age_ms", _milliseconds(limits.connection_age_seconds)),
+    ]
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(int(seconds * 1000), _MAX_INT32)
 
 
 def _bracketed(host: str) -> str:

@@ -20,6 +20,7 @@ from sparkport.errors import (
 )
 from sparkport.flight import auth, routes
 from sparkport.flight.auth import Authenticator
+from sparkport.flight.direct_server import CallDetails
 from sparkport.flight.errors import outcome
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.notes import Note
@@ -30,6 +31,7 @@ from sparkport.protocol import flight_data
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.flight_data import FlightData
 
+_SMALL_BYTES = 1 << 16
 _SERVICE = "/arrow.flight.protocol.FlightService/"
 
 M = TypeVar("M", bound=Message)
@@ -73,11 +75,13 @@ class FlightService(grpc.GenericRpcHandler):
         name = method.removeprefix(_SERVICE)
         headers = Headers(handler_call_details.invocation_metadata)
         try:
-            self._authenticator.authenticate(headers.optional("authorization"))
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
         except UnauthenticatedError:
             # A handler of a stream starts before any message is read, so that a
             # stranger cannot make the server take in even one.
             return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+        if isinstance(handler_call_details, CallDetails):
+            handler_call_details.rpc.principal = principal
         if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
             return self._one_result
         return self._methods.get(name)
@@ -136,10 +140,15 @@ class FlightService(grpc.GenericRpcHandler):
         def handle(body: bytes, context: Rpc) -> bytes:
             headers = Headers(context.invocation_metadata())
             note = Note(method, trace_id(headers))
+            request: Request | None = None
             try:
-                answer = run(self._admit(headers, context, note), body)
+                request = self._admit(headers, context, note)
+                _hold_body(request, body)
+                answer = run(request, body)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=False)
+            finally:
+                _release(request)
             note.finish("OK")
             return answer
 
@@ -151,8 +160,11 @@ class FlightService(grpc.GenericRpcHandler):
         def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
             headers = Headers(context.invocation_metadata())
             note = Note(method, trace_id(headers))
+            request: Request | None = None
             try:
                 request = self._admit(headers, context, note)
+                if isinstance(body, bytes):
+                    _hold_body(request, body)
                 if method == "Handshake":
                     context.send_initial_metadata(_bearer(headers))
                 yield from run(request, body)
@@ -161,20 +173,36 @@ class FlightService(grpc.GenericRpcHandler):
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=method != "DoAction")
+            finally:
+                _release(request)
             note.finish("OK")
 
         return handle
 
     def _admit(self, headers: Headers, context: Rpc, note: Note) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
-        principal = self._authenticator.authenticate(headers.optional("authorization"))
-        request = make_request(headers, principal, note, context)
+        principal = context.principal
+        if principal is None:  # the service did not let him in, and the reason is told here
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
+        note.add(principal=principal)
+        request = make_request(headers, principal, self._site.resources, note, context)
         if not context.add_callback(request.call.cancel):
             request.call.cancel()
         return request
 
 
 M_in = TypeVar("M_in", bytes, Frames)
+
+
+def _hold_body(request: Request, body: bytes) -> None:
+    """Count a message while it is worked on, unless it is a small one."""
+    if len(body) > _SMALL_BYTES:
+        request.incoming.resize(len(body))
+
+
+def _release(request: Request | None) -> None:
+    if request is not None:
+        request.incoming.release()
 
 
 def _bearer(headers: Headers) -> tuple[tuple[str, str], ...]:
@@ -193,6 +221,7 @@ def _received(request: Request, frames: Frames) -> Iterator[FlightData]:
         except grpc.RpcError as error:
             request.call.cancel()
             raise CancelledError from error
+        _hold_body(request, frame)
         yield flight_data.decode(frame)
 
 

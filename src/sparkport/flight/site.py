@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkport.catalog.actions import Action
+from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog, Table
@@ -28,6 +29,7 @@ class Site:
     table_infos: TableInfos = field(default_factory=TableInfos)
     new_tables: NewTables = field(default_factory=NewTables)
     stream_limits: Limits = field(default_factory=Limits)
+    resources: Resources = UNLIMITED
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.errors import CancelledError
+from sparkport.errors import CancelledError, LimitExceededError
 
 _Process = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, None]]
 
@@ -39,7 +39,10 @@ class Stage:
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._ended = self._asked = False
         call.on_cancel(lambda: self._outbox.put(_Sign.ABANDONED))
-        threading.Thread(target=self._run, name="table-in-out", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="table-in-out", daemon=True).start()
+        except RuntimeError as error:
+            raise LimitExceededError("the server cannot start another thread") from error
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give the function a batch and yield its results until it asks for the next one."""

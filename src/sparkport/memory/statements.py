@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
@@ -29,6 +30,7 @@ from sparkport.memory.rows import RowIds
 from sparkport.memory.versions import Change, TableState, Version
 
 _SEGMENT_BYTES = 1 << 20
+_ID_BYTES = 8
 
 
 class Target(Protocol):
@@ -51,8 +53,11 @@ class Target(Protocol):
         """Return the snapshot that a client may take its rows to be of after a commit on `newest`."""
         raise NotImplementedError
 
-    def commit(self, call: Call, change: Change) -> int:
-        """Publish what `change` makes of the newest version, or stage it; return its count."""
+    def commit(self, call: Call, change: Change, held: Reservation) -> int:
+        """Publish what `change` makes of the newest version, or stage it; return its count.
+
+        What the statement holds is then the transaction's that stages it, or nobody's.
+        """
         raise NotImplementedError
 
 
@@ -72,6 +77,7 @@ class MemoryStatement(Statement):
         self._returning = returning
         self._batches: list[pa.RecordBatch] = []
         self._ids: list[RowIds] = []
+        self._held = Reservation(call.resources.rows)
         self._over = False
 
     @property
@@ -105,13 +111,14 @@ class MemoryStatement(Statement):
             state, touched, count = self._apply(call, newest, ids)
             return state.noted(key.name, key.outcome(count)), touched, count
 
-        return self._target.commit(self._call, change)
+        return self._target.commit(self._call, change, self._held)
 
     def abort(self) -> None:
         """Forget the staged batches."""
         self._over = True
         self._batches.clear()
         self._ids.clear()
+        self._held.release()
 
     @abstractmethod
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -154,6 +161,7 @@ class InsertStatement(MemoryStatement):
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._arrow_schema)
         checks.check_not_null(self._target.name, rows, self._arrow_schema)
+        self._held.add(byte_size(rows) + _ID_BYTES * rows.num_rows)
         ids = self._target.reserve_ids(rows.num_rows)
         self._batches.append(rows)
         self._ids.append(ids)
@@ -203,6 +211,7 @@ class UpdateStatement(MemoryStatement):
         missing = self._base.state.rows.missing(ids)
         if len(missing):
             raise RowNotFoundError(int(missing[0]))
+        self._held.add(byte_size(changes) + ids.nbytes)
         self._batches.append(changes)
         self._ids.append(ids)
         if not self._returning:
@@ -245,6 +254,7 @@ class DeleteStatement(MemoryStatement):
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, ids[:0]]))]
+        self._held.add(ids.nbytes)
         self._ids.append(ids)
         if not self._returning:
             return None

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
@@ -223,11 +224,11 @@ class MemoryTable(DynamicTable):
         except NotFoundError as error:
             raise ConflictError(self._name, "the rows were read in another table or version") from error
 
-    def commit(self, call: Call, change: Change) -> int:
+    def commit(self, call: Call, change: Change, held: Reservation) -> int:
         """Publish what `change` makes of the newest version, or stage it; return its count."""
         with self._commits.lock:
             self.check_present()
-            staged = self._transactions.stage(call, self, change)
+            staged = self._transactions.stage(call, self, change, held)
             if staged is not None:
                 return staged
             newest = self.history.newest
@@ -239,6 +240,7 @@ class MemoryTable(DynamicTable):
             call.check()
             version = self.history.add(state, touched, writer=call.transaction_id, private=private)
             self._transactions.wrote(call, self.table_id, version)
+            held.release()
             return changed
 
     def check_present(self) -> None:
@@ -253,6 +255,7 @@ class MemoryTable(DynamicTable):
 
     def _writable(self, call: Call) -> Version:
         """Return the version a statement starts from, with the newest columns."""
+        self._transactions.expirations()  # what idle transactions have staged may take the room of this one
         version = self._version(call, None)
         newest = self.history.newest
         if _same_columns(version, newest):

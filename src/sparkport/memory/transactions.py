@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.scan import TimePoint, TimeUnit
@@ -23,6 +24,12 @@ class _Detail:
     sequence: int = 0
     own: dict[str, int] = field(default_factory=dict)
     staged: dict[str, tuple[StagingTable, StagedTable]] = field(default_factory=dict)
+    held: list[Reservation] = field(default_factory=list)
+
+    def discard(self) -> None:
+        """Give back the memory of what was staged."""
+        for reservation in self.held:
+            reservation.release()
 
 
 class StagingTable(Protocol):
@@ -59,7 +66,7 @@ class MemoryTransactions(TransactionManager):
     ) -> None:
         self._commits = commits
         self._ledger: TransactionLedger[_Detail] = TransactionLedger(
-            _Detail, idle_seconds=idle_seconds, clock=clock
+            _Detail, discard=_Detail.discard, idle_seconds=idle_seconds, clock=clock
         )
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
@@ -126,10 +133,11 @@ class MemoryTransactions(TransactionManager):
         snapshot = history.as_of(self._ledger.active(call, call.transaction_id).detail.sequence) or base
         return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
 
-    def stage(self, call: Call, table: StagingTable, change: Change) -> int | None:
+    def stage(self, call: Call, table: StagingTable, change: Change, held: Reservation) -> int | None:
         """Keep a change in the call's transaction and return its count; None if that does not stage.
 
-        The caller holds the commit lock.
+        The caller holds the commit lock. The transaction takes over what the statement holds, as a part of
+        what its caller may stage. Raises LimitExceededError.
         """
         if call.transaction_id is None:
             return None
@@ -143,8 +151,15 @@ class MemoryTransactions(TransactionManager):
             if known
             else StagedTable(table.history, self.version(call, table.table_id, table.history))
         )
-        count = staged.add(call, change, call.transaction_id)
+        share = Reservation(call.resources.staged.of(call.principal))
+        share.resize(held.size)
+        try:
+            count = staged.add(call, change, call.transaction_id)
+        except BaseException:
+            share.release()
+            raise
         transaction.staged[table.table_id] = (table, staged)
+        transaction.held += [held, share]
         return count
 
     def staged_version(self, call: Call, table_id: str, time_point: TimePoint) -> Version | None:

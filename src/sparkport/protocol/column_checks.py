@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkport.errors import InvalidRequestError
 
-__all__ = ["check", "is_view", "mended", "needs_check", "spelled_bytes"]
+__all__ = ["check", "is_view", "mended", "needs_check", "spelled_bytes", "view_lengths"]
 
 _VIEW_WORDS = 4
 _OFFSET_BYTES = 4
@@ -62,14 +62,18 @@ def mended(column: pa.Array) -> pa.Array:
 
 def spelled_bytes(views: pa.Array) -> int:
     """Sum the lengths of all views of an array."""
+    return int(pc.sum(view_lengths(views), min_count=0).as_py())
+
+
+def view_lengths(views: pa.Array) -> pa.Array:
+    """Return the length of each view, whether it is null or not."""
     words = pa.Array.from_buffers(
         pa.int32(),
         _VIEW_WORDS * len(views),
         [None, views.buffers()[1]],
         offset=_VIEW_WORDS * views.offset,
     )
-    lengths = pc.list_element(pa.FixedSizeListArray.from_arrays(words, _VIEW_WORDS), 0)
-    return int(pc.sum(lengths, min_count=0).as_py())
+    return pc.list_element(pa.FixedSizeListArray.from_arrays(words, _VIEW_WORDS), 0)
 
 
 def _check_views_of_nulls(views: pa.Array) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog import ddl
@@ -27,6 +28,10 @@ from sparkport.protocol.requests import (
 )
 
 T = TypeVar("T")
+
+_MAX_ROW_IDS = 1_000_000
+_TOO_MANY_ROW_IDS = f"row_ids has more than {_MAX_ROW_IDS} ids, which is the limit; send several requests"
+_MAX_JSON_BYTES = 32 << 20  # a million row ids of twenty digits, with room to spare
 
 _EXTENSION_NAME = b"ARROW:extension:name"
 _EXTENSION_METADATA = b"ARROW:extension:metadata"
@@ -57,7 +62,7 @@ class UpdateCommand:
     operation: ClassVar = "update"
     schema: str
     table: str
-    row_ids: tuple[int, ...]
+    row_ids: pa.Int64Array
     returning: bool
     if_version: str | None = None
 
@@ -68,7 +73,7 @@ class DeleteRequest:
 
     schema: str
     table: str
-    row_ids: tuple[int, ...]
+    row_ids: pa.Int64Array
     returning: bool
     if_version: str | None = None
 
@@ -371,6 +376,13 @@ def encode_delete(affected: int, rows: pa.Table | None, version: str | None = No
 
 
 def _decode(body: bytes, shape: type[T]) -> T:
+    # Nobody else runs while JSON is decoded, so that the time it takes is bounded here.
+    if len(body) > _MAX_JSON_BYTES:
+        raise LimitExceededError(
+            f"the JSON request has {len(body)} bytes, the limit is {_MAX_JSON_BYTES} bytes"
+        )
+    if body.count(b",") > 2 * _MAX_ROW_IDS:
+        raise LimitExceededError(_TOO_MANY_ROW_IDS)
     try:
         return msgspec.json.decode(body, type=shape)
     except RecursionError as error:
@@ -379,14 +391,18 @@ def _decode(body: bytes, shape: type[T]) -> T:
         raise InvalidRequestError(f"malformed JSON request: {error}") from error
 
 
-def _row_ids(ids: list[int], operation: str) -> tuple[int, ...]:
+def _row_ids(ids: list[int], operation: str) -> pa.Int64Array:
     if not ids:
         raise InvalidRequestError(f"row_ids cannot be empty for {operation}")
-    if not all(-(1 << 63) <= row_id < 1 << 63 for row_id in ids):
-        raise InvalidRequestError("a row id is a 64-bit integer")
-    if len(set(ids)) != len(ids):
+    if len(ids) > _MAX_ROW_IDS:
+        raise LimitExceededError(_TOO_MANY_ROW_IDS)
+    try:
+        numbers = np.array(ids, np.int64)
+    except OverflowError as error:
+        raise InvalidRequestError("a row id is a 64-bit integer") from error
+    if len(np.unique(numbers)) != len(numbers):
         raise InvalidRequestError("row_ids names a row twice")
-    return tuple(ids)
+    return pa.array(numbers)
 
 
 def _column(wire: _Field, metadata: dict[str, str], depth: int = 1) -> pa.Field:

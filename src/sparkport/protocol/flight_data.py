@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
-from sparkport.protocol import column_checks, shared_buffers, view_columns
+from sparkport.protocol import column_checks, flat_size, shared_buffers, view_columns
 from sparkport.protocol.ipc_limits import DEFAULT_LIMITS, Limits, Message, MessageKind, body_length, inspect
 from sparkport.protocol.shared_buffers import Piece
 
@@ -119,12 +119,23 @@ class Encoder:
 class Decoder:
     """Turn one incoming stream of frames into batches, asking for frames only as batches are asked for."""
 
-    def __init__(self, frames: Iterator[FlightData], limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        frames: Iterator[FlightData],
+        limits: Limits = DEFAULT_LIMITS,
+        hold: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Make a decoder; `hold` is told how many bytes the stream takes from now on, before it takes them.
+
+        What it raises ends the stream.
+        """
         self._frames = frames
         self._limits = limits
+        self._hold = hold
         self._pipe = _Pipe()
         self._reader: pa.RecordBatchReader | None = None
         self._to_check: list[int] = []
+        self._expanding: list[int] = []
         self._failed = False
         self._dictionaries = _DictionarySizes(limits.decompressed_bytes)
         self._has_dictionaries = False
@@ -144,6 +155,7 @@ class Decoder:
                     raise InvalidRequestError("the stream has a second schema message")
                 case MessageKind.DICTIONARY:
                     self._dictionaries.add(message, len(header))
+                    self._hold(self._dictionaries.held + len(frame.body))
                     self._feed(frame, header, message)
                 case MessageKind.BATCH:
                     self._dictionaries.waiting = 0
@@ -156,6 +168,7 @@ class Decoder:
                 reader = pa.ipc.open_stream(self._pipe)
                 kinds = reader.schema.types
                 self._to_check = [i for i, kind in enumerate(kinds) if column_checks.needs_check(kind)]
+                self._expanding = [i for i, kind in enumerate(kinds) if flat_size.can_expand(kind)]
                 self._has_dictionaries = any(map(_has_dictionary, kinds))
             self._reader = reader
         return self._reader
@@ -192,6 +205,9 @@ class Decoder:
     def _batch(
         self, reader: pa.RecordBatchReader, frame: FlightData, header: bytes, message: Message
     ) -> pa.RecordBatch:
+        unpacked = message.size if message.is_compressed else 0
+        held = self._dictionaries.held + len(frame.body) + unpacked
+        self._hold(held)
         is_small = message.body_length <= _SMALL_BYTES and not self._has_dictionaries
         if not is_small:
             self._feed(frame, header, message)
@@ -204,6 +220,8 @@ class Decoder:
             batch.validate()
             self._check_columns(batch)
             batch.validate(full=True)
+            if self._expanding:
+                self._hold(held + self._flat_size(batch))
             return self._mended(batch)
 
     def _mended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -213,6 +231,16 @@ class Decoder:
             if mended is not column:
                 batch = batch.set_column(index, batch.schema.field(index), mended)
         return batch
+
+    def _flat_size(self, batch: pa.RecordBatch) -> int:
+        """Return the bytes of what the columns say in fewer, if they are not too many."""
+        size = sum(flat_size.flat_size(batch.column(index)) for index in self._expanding)
+        limit = self._limits.decompressed_bytes
+        if size > limit:
+            raise LimitExceededError(
+                f"the batch has {size} bytes when all values are written out, the limit is {limit} bytes"
+            )
+        return size
 
     def _check_columns(self, batch: pa.RecordBatch) -> None:
         spelled = sum(column_checks.check(batch.column(column)) for column in self._to_check)
@@ -249,6 +277,11 @@ class _DictionarySizes:
         self._sizes: dict[int, int] = {}
         self._kept = 0
         self.waiting = 0
+
+    @property
+    def held(self) -> int:
+        """The bytes of all dictionaries that are kept or wait to be read."""
+        return self._kept + self.waiting
 
     def add(self, message: Message, header: int) -> None:
         """Count a dictionary that is read with the next batch: one more, a larger one, or a new one."""

@@ -35,7 +35,9 @@ class Limits:
     columns: int = 20_000
     """Fields of a schema, nested ones included."""
     rows: int = (1 << 31) - 1
-    """Rows of one batch; columns of type null need no bytes to claim any number."""
+    """Rows of one batch."""
+    rows_without_bytes: int = 1 << 20
+    """Rows of one batch however few bytes it has: nulls, runs and rows without columns need none."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -79,6 +81,7 @@ _PAIR_BYTES = 16
 _PREFIX_BYTES = 8
 _ALIGNMENT = 8
 _STORED_AS_IS = -1
+_ROWS_PER_BYTE = 8  # booleans; all else that is written out needs more
 
 _uint8 = struct.Struct("<B").unpack_from
 _int16 = struct.Struct("<h").unpack_from
@@ -205,6 +208,11 @@ def _size(batch: _Table, body: memoryview, limits: Limits) -> int:
     if size > limits.decompressed_bytes:
         raise LimitExceededError(
             f"the batch unpacks to {size} bytes, the limit is {limits.decompressed_bytes} bytes"
+        )
+    if max(lengths) > max(limits.rows_without_bytes, _ROWS_PER_BYTE * size):
+        raise LimitExceededError(
+            f"the batch has {max(lengths)} rows in {size} bytes; a message of so few bytes has at most"
+            f" {limits.rows_without_bytes} rows"
         )
     return size
 

@@ -286,7 +286,7 @@ def test_commands_are_read() -> None:
     update = contract.put_command(encoded({**TABLE, "operation": "update", "row_ids": [3, 1, -2]}))
 
     assert insert == contract.InsertCommand("s", "t", returning=True)
-    assert update == contract.UpdateCommand("s", "t", (3, 1, -2), returning=False)
+    assert update == contract.UpdateCommand("s", "t", pa.array([3, 1, -2]), returning=False)
 
 
 def test_unknown_operation_is_refused() -> None:
@@ -318,9 +318,25 @@ def test_bad_row_ids_are_refused(ids: list[object], message: str) -> None:
 
 def test_largest_row_ids_are_taken() -> None:
     """The whole range of 64 bits is allowed."""
-    ids = ((1 << 63) - 1, -(1 << 63))
+    ids = [(1 << 63) - 1, -(1 << 63)]
 
-    assert contract.delete(encoded({**TABLE, "row_ids": ids})).row_ids == ids
+    assert contract.delete(encoded({**TABLE, "row_ids": ids})).row_ids.to_pylist() == ids
+
+
+@pytest.mark.parametrize("count", [1_000_001, 2_000_003])
+def test_row_ids_are_limited(count: int) -> None:
+    """A million ids are taken, more are refused; far more are not even decoded."""
+    few = contract.delete(encoded({**TABLE, "row_ids": list(range(1_000_000))}))
+
+    assert len(few.row_ids) == 1_000_000
+    with pytest.raises(LimitExceededError, match=r"^row_ids has more than 1000000 ids"):
+        contract.delete(encoded({**TABLE, "row_ids": list(range(count))}))
+
+
+def test_large_json_is_not_decoded() -> None:
+    """A body that would keep all others waiting is refused as it is."""
+    with pytest.raises(LimitExceededError, match=r"^the JSON request has \d+ bytes"):
+        contract.delete(b" " * (32 << 20) + encoded({**TABLE, "row_ids": [1]}))
 
 
 @pytest.mark.parametrize(

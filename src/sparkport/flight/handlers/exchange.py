@@ -61,7 +61,7 @@ def _statement(
     """
     returning = request.headers.get("return-chunks") == "1"
     table = site.table(request, address.path)
-    incoming = Decoder(frames, site.stream_limits)
+    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
     try:
         with statement_in(request.call, site.catalog(request, address.path.catalog)):
             _, columns = pinned(request, table, address, None)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparkport.catalog import buffered
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import check_aligned, conform_batch
 from sparkport.catalog.dml import Statement, StatementTable
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
+from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.tables import Table
 from sparkport.errors import InvalidRequestError, RowNotFoundError, UnsupportedOperationError
 from sparkport.flight.request import Request
@@ -48,7 +50,7 @@ def delete(site: Site, request: Request, wanted: DeleteRequest) -> Written:
     columns = _columns(request, table, "DELETE")
     call = _based_on(request.call, table, wanted.if_version)
     statement = buffered.begin_delete(call, table, returning=wanted.returning)
-    ids = pa.record_batch({ROWID: pa.array(wanted.row_ids, pa.int64())})
+    ids = pa.record_batch({ROWID: wanted.row_ids})
     return _run(request, statement, iter([ids]), columns, returning=wanted.returning)
 
 
@@ -64,7 +66,7 @@ def _put(site: Site, request: Request, frames: Iterator[FlightData]) -> Written:
     request.note.add(operation=command.operation)
     request.note.add_path(command.schema, command.table)
     table = site.table(request, TablePath("", command.schema, command.table))
-    incoming = Decoder(itertools.chain([first], frames), site.stream_limits)
+    incoming = Decoder(itertools.chain([first], frames), site.stream_limits, request.incoming.resize)
     return _write(request, table, command, incoming)
 
 
@@ -105,10 +107,12 @@ def _run(
 ) -> Written:
     """Feed the statement and commit it, if the caller is still there at the end."""
     rows: list[pa.RecordBatch] = []
+    held = Reservation(request.call.resources.rows)
     try:
         for batch in batches:
             answer = statement.write(batch)
             if answer is not None:
+                held.add(byte_size(answer))
                 rows.append(answer.select(columns.names))
         request.check_alive()
         affected = statement.commit()
@@ -136,16 +140,14 @@ def _columns(request: Request, table: Table, operation: str) -> pa.Schema:
     return without_rowid(arrow_schema)
 
 
-def _with_ids(batches: Iterator[pa.RecordBatch], row_ids: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+def _with_ids(batches: Iterator[pa.RecordBatch], row_ids: pa.Int64Array) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the row ids as their last column, taken in order."""
     used = 0
     for batch in batches:
-        ids = row_ids[used : used + batch.num_rows]
+        ids = row_ids.slice(used, batch.num_rows)
         used += batch.num_rows
         if used > len(row_ids):
             break
-        yield pa.RecordBatch.from_arrays(
-            [*batch.columns, pa.array(ids, pa.int64())], names=[*batch.schema.names, ROWID]
-        )
+        yield pa.RecordBatch.from_arrays([*batch.columns, ids], names=[*batch.schema.names, ROWID])
     if used != len(row_ids):
         raise InvalidRequestError(f"row_ids count ({len(row_ids)}) does not match input rows ({used})")
