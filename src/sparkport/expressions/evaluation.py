@@ -21,7 +21,7 @@ from sparkport.expressions import syntax
 from sparkport.expressions.functions import VALUE_WORDS
 from sparkport.expressions.sandbox import SANDBOX, QueryFailedError
 
-_PIECE_ROWS = 65_536
+_PIECE_ROWS = 262_144
 _PIECE_BYTES = 16 << 20
 _MAX_CACHED = 256
 _CONSTRAINT = re.compile(

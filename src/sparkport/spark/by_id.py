@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -145,13 +146,18 @@ class UpdateStatement(ByIdStatement):
             old = old.set_column(index, old.schema.field(index), array)
         return old
 
-    def _applied(self) -> int:
-        ids = np.concatenate(self._ids) if self._ids else _NO_IDS
-        if not len(ids):
-            return 0
-        distinct = np.unique(ids)
-        if len(distinct) < len(ids):
+    def _prepare(self) -> None:
+        ids = np.concatenate([*self._ids, _NO_IDS])
+        if len(np.unique(ids)) < len(ids):
             self._keep_last(ids)
+        if self._checks.has_expressions:
+            for place, rows in enumerate(self._changed_rows()):
+                self._checks.evaluate(place, rows)
+
+    def _applied(self) -> int:
+        distinct = np.unique(np.concatenate([*self._ids, _NO_IDS]))
+        if not len(distinct):
+            return 0
         with self._commits.alone(self._call):
             self._check_same_columns()
             self._check_untouched(distinct)
@@ -185,22 +191,31 @@ class UpdateStatement(ByIdStatement):
         return rows
 
     def _check_new_rows(self, distinct: Ids) -> None:
-        """Check the rows as they will be: those of the newest version with the new values."""
+        """Check the rows as they will be."""
+        self._checks.forget_keys()  # of a try that another writer has beaten
+        for place, rows in enumerate(self._changed_rows()):
+            self._checks.add_evaluated(place, rows)
+        self._checks.check_keys(distinct)
+
+    def _changed_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as they will be: those of the newest version with the new values."""
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
             rows = self._ordered(self._target.rows_by_id(self._call, ids, None), ids)
+            if rows.num_rows < len(ids):
+                return  # whoever looks for the rows that are missing tells of them
             for column in self._set:
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)
                 rows = rows.set_column(index, column.exact, values)
-            self._checks.add(rows.select(self._plain.names))
-        self._checks.check_keys(distinct)
+            yield rows.select(self._plain.names)
 
     def _keep_last(self, ids: Ids) -> None:
         """Let the last value for a row win, as it would one batch at a time."""
         _, from_end = np.unique(ids[::-1], return_index=True)
-        rows = self._stage.read().take(pa.array(len(ids) - 1 - from_end))
-        self._stage = self._stage.replaced(rows)
+        places = len(ids) - 1 - from_end
+        self._stage = self._stage.replaced(self._stage.read().take(pa.array(places)))
+        self._ids = [ids[places]]
 
 
 class DeleteStatement(ByIdStatement):

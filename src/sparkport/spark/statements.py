@@ -20,7 +20,7 @@ from sparkport.errors import (
     NotFoundError,
 )
 from sparkport.expressions.constraints import check_not_null
-from sparkport.spark.checks import Readable, RowChecks
+from sparkport.spark.checks import Readable, RowChecks, UncheckedRowsError
 from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.commits import TableCommits
 from sparkport.spark.conflicts import Ids, Versioned
@@ -36,6 +36,8 @@ from sparkport.spark.provisional import OF_NO_FILE
 from sparkport.spark.row_changes import Located
 from sparkport.spark.staging import Stage
 from sparkport.spark.types import encode
+
+_MAX_TRIES = 5
 
 
 class Target(Readable, Versioned, Protocol):
@@ -114,8 +116,7 @@ class SparkStatement(Statement):
             with writing():
                 self._stage.close()
                 self._transactions.check(self._call)
-                with self._target.gate.shared(self._call), self._commits.turn(self._call):
-                    changed = self._applied_once()
+                changed = self._committed()
             self._target.wrote(self._call)
         finally:
             self._stage.remove()
@@ -125,6 +126,21 @@ class SparkStatement(Statement):
         """Forget what was staged."""
         self._over = True
         self._stage.remove()
+
+    def _committed(self) -> int:
+        """Evaluate what has to be evaluated, then commit; again if others have changed the rows meanwhile."""
+        for _ in range(_MAX_TRIES):
+            self._call.check()
+            self._prepare()
+            try:
+                with self._target.gate.shared(self._call), self._commits.turn(self._call):
+                    return self._applied_once()
+            except UncheckedRowsError:
+                continue
+        raise ConflictError(self._name, "others kept changing the same rows")
+
+    def _prepare(self) -> None:
+        """Do what takes long and can be done while others commit."""
 
     def _applied_once(self) -> int:
         """Commit, unless another statement with the same key has done so meanwhile."""

@@ -199,7 +199,7 @@ class DeltaTable(DynamicTable):
             self._rename(call, self, change.new_name)
             self.wrote(call)
             return
-        with self.gate.alone(call), writing():
+        with writing():
             self._durability.begin(self._log)
             alter(call, self._engine, self, change)
             self.wrote(call)
