@@ -77,7 +77,7 @@ def test_nobody_waits_for_a_slow_expression(
 def _is_busy() -> bool:
     """Say whether an expression is being evaluated; a look takes a moment, in which a quick one ends."""
     time.sleep(0.1)
-    return int(SANDBOX._free._value) < 4
+    return SANDBOX.busy_workers > 0
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
@@ -92,8 +92,10 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, part: str, other: Callable[[], 
     evaluate = SANDBOX.run
     waiting = [other]
 
-    def run(call: Call, query: str, parameters: Any = (), rows: pa.Table | None = None) -> pa.Table:
-        result = evaluate(call, query, parameters, rows)
+    def run(
+        call: Call, query: str, parameters: Any = (), rows: pa.Table | None = None, **options: Any
+    ) -> pa.Table:
+        result = evaluate(call, query, parameters, rows, **options)
         if part in query and rows is not None and rows.num_rows and waiting:
             waiting.pop()()
         return result
@@ -175,8 +177,10 @@ def test_alter_is_not_starved_by_writers(schema: DynamicSchema, monkeypatch: pyt
     with ThreadPoolExecutor(50) as threads:
         inserts = []
 
-        def run(call: Call, query: str, parameters: Any = (), rows: pa.Table | None = None) -> pa.Table:
-            result = evaluate(call, query, parameters, rows)
+        def run(
+            call: Call, query: str, parameters: Any = (), rows: pa.Table | None = None, **options: Any
+        ) -> pa.Table:
+            result = evaluate(call, query, parameters, rows, **options)
             if rows is not None and rows.num_rows:
                 inserts.append(threads.submit(functools.partial(insert, table, [{"n": 2}])))
                 time.sleep(0.5)  # long enough to be faster, if it does not have to wait

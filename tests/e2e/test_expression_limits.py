@@ -56,7 +56,7 @@ def hostile(client: Flight, request: pytest.FixtureRequest) -> bytes:
 
 
 class Watch:
-    """What a server and its workers take, and how long others wait, while something goes on."""
+    """What a server and its workers take, and how much others get done, while something goes on."""
 
     def __init__(self, server: Process) -> None:
         self._pid = server.process.pid
@@ -65,7 +65,6 @@ class Watch:
         self.start_megabytes = _resident(self._pid)
         self.server_megabytes = 0
         self.worker_megabytes = 0
-        self.longest_insert = 0.0
         self.inserts = 0
 
     @contextmanager
@@ -89,9 +88,7 @@ class Watch:
     def _insert(self) -> None:
         with Flight(self._location, None) as other:
             while not self._over.wait(0.02):
-                started = time.monotonic()
                 other.insert(CALM, pa.table({"n": [1]}))
-                self.longest_insert = max(self.longest_insert, time.monotonic() - started)
                 self.inserts += 1
 
 
@@ -163,9 +160,8 @@ def test_costly_expressions_end_and_nobody_waits_for_them(
     assert {code for code, _ in answers} == {"RESOURCE_EXHAUSTED"}
     assert all(reason in message for _, message in answers), answers
     assert time.monotonic() - started < 30
-    # A worker may have to be started for the other client's CHECK, on a machine that is busy.
-    assert watch.inserts > 0
-    assert watch.longest_insert < 6
+    # Each with a CHECK of its own, while all other workers are busy.
+    assert watch.inserts >= 3
     assert watch.server_megabytes - watch.start_megabytes < 200
     assert watch.worker_megabytes < 900
 

@@ -15,8 +15,8 @@ import pytest
 from sparkport import expressions
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, InvalidRequestError, LimitExceededError
-from sparkport.expressions import Constraint, sandbox, worker
-from sparkport.expressions.functions import ALLOWED, ANY_SIZE
+from sparkport.expressions import Constraint, evaluation, sandbox, worker
+from sparkport.expressions.functions import ALLOWED, ANY_SIZE, QUICK
 
 ROWS = pa.table({"a": [1, 2, None], "odd name": ["x", "y", "z"], "s": [{"x": 1}, {"x": 2}, None]})
 # Minutes for one row, in which DuckDB looks for no interrupt.
@@ -593,21 +593,43 @@ def test_worker_that_is_gone_is_replaced() -> None:
 
 
 def test_busy_workers_are_waited_for_and_then_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a few processes, whatever clients ask for."""
+    """No more than a few processes, whatever clients ask for, and one of them for quick queries."""
     monkeypatch.setattr(sandbox, "_MAX_WAIT_SECONDS", 0.2)
-    monkeypatch.setattr(sandbox, "TIME_LIMIT_SECONDS", 3.0)
     shared = sandbox.Sandbox()
-    calls = [Call() for _ in range(4)]
+    calls = [Call() for _ in range(3)]
     query = "SELECT levenshtein(t, t || 'b') FROM rows"
-    with ThreadPoolExecutor(4) as threads:
+    with ThreadPoolExecutor(3) as threads:
         running = [threads.submit(shared.run, call, query, (), LONG) for call in calls]
-        while shared._free._value:
+        while shared.busy_workers < 3:
             time.sleep(0.01)
 
-        with pytest.raises(LimitExceededError, match=r"^4 expressions are being evaluated already"):
+        with pytest.raises(LimitExceededError, match=r"^3 expressions are being evaluated already"):
             shared.run(Call(), "SELECT 1")
+        assert shared.run(Call(), "SELECT 1 AS n", is_quick=True).to_pylist() == [{"n": 1}]
         for call in calls:
             call.cancel()
-        assert [type(future.exception()) for future in running] == [CancelledError] * 4
+        assert [type(future.exception()) for future in running] == [CancelledError] * 3
     assert shared.run(Call(), "SELECT 1 AS n").to_pylist() == [{"n": 1}]
     shared.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_quick"),
+    [
+        ("a > 0 AND length(t) < 100 AND t IN ('a', 'b') AND a BETWEEN 1 AND 2", True),
+        ("CASE WHEN year(d) > 2000 THEN upper(trim(t)) = t ELSE a % 2 = 0 END", True),
+        ("t || t = 'a'", False),
+        ("t LIKE '%a%'", False),
+        ("regexp_matches(t, 'a')", False),
+        ("list_filter([a], x -> x > 0) = [a]", False),
+        ("replace(t, 'a', 'b') = t", False),
+    ],
+)
+def test_expression_is_quick_if_its_functions_are(expression: str, is_quick: bool) -> None:
+    """What could take long for one row does not get the place that is kept for what cannot."""
+    assert evaluation._outline(expression).is_quick is is_quick
+
+
+def test_quick_functions_are_allowed() -> None:
+    """One list is a part of the other."""
+    assert QUICK < ALLOWED

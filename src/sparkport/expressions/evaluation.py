@@ -39,6 +39,14 @@ class Constraint:
     expression: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What is known of an expression before it is evaluated."""
+
+    columns: frozenset[str]
+    is_quick: bool
+
+
 def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     """Return the value of the expression for each row.
 
@@ -70,14 +78,13 @@ def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None
     return evaluate(call, expression, pa.table({"one": [1, 1]}))[0]
 
 
-@functools.lru_cache(_MAX_CACHED)
 def referenced_columns(expression: str) -> frozenset[str]:
     """Return the names of the columns an expression reads, in lower case.
 
     Raises InvalidRequestError unless it is one expression without subqueries that calls allowed
     functions alone. Nothing of it is computed.
     """
-    return syntax.column_names(_parse(expression))
+    return _outline(expression).columns
 
 
 def rename_column(expression: str, old: str, new: str) -> str:
@@ -130,7 +137,7 @@ def _pieces(view: pa.Table) -> Iterator[pa.Table]:
 
 def _evaluate_piece(call: Call, expression: str, query: str, piece: pa.Table) -> pa.ChunkedArray:
     try:
-        result = SANDBOX.run(call, query, rows=piece)
+        result = SANDBOX.run(call, query, rows=piece, is_quick=_outline(expression).is_quick)
     except QueryFailedError as error:
         raise InvalidRequestError(f"expression {syntax.shown(expression)} failed: {error}") from error
     except LimitExceededError as error:
@@ -138,6 +145,12 @@ def _evaluate_piece(call: Call, expression: str, query: str, piece: pa.Table) ->
     if result.num_rows != piece.num_rows:
         raise InvalidRequestError(f"expression {syntax.shown(expression)} does not give one value per row")
     return result.column(0)
+
+
+@functools.lru_cache(_MAX_CACHED)
+def _outline(expression: str) -> _Outline:
+    tree = _parse(expression)
+    return _Outline(syntax.column_names(tree), syntax.is_quick(tree))
 
 
 def _parse(expression: str) -> syntax.Tree:
@@ -159,7 +172,7 @@ def _rendered(tree: syntax.Tree) -> str:
 
 def _text(call: Call, query: str, *parameters: str) -> str:
     try:
-        return str(SANDBOX.run(call, query, parameters).column(0)[0])
+        return str(SANDBOX.run(call, query, parameters, is_quick=True).column(0)[0])
     except QueryFailedError as error:
         raise InvalidRequestError(f"expression is not valid: {error}") from error
 
@@ -167,6 +180,7 @@ def _text(call: Call, query: str, *parameters: str) -> str:
 def _duckdb_type(call: Call, field: pa.Field) -> str:
     rows = pa.Table.from_batches([], pa.schema([field]))
     try:
-        return str(SANDBOX.run(call, "SELECT column_type FROM (DESCRIBE rows)", rows=rows).column(0)[0])
+        described = SANDBOX.run(call, "SELECT column_type FROM (DESCRIBE rows)", rows=rows, is_quick=True)
+        return str(described.column(0)[0])
     except QueryFailedError:
         return "VARCHAR"  # DuckDB cannot read the type, so that no CHECK can use the column

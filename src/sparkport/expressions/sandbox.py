@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ _MAX_IDLE_WORKERS = 2
 _MAX_WAIT_SECONDS = 30.0
 # A worker that has needed much memory once keeps it, so that a new one takes its place.
 _RETIRING_MEGABYTES = 300
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.02
 # What Python and the C library need to run at all; above all no secret.
 _PASSED_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
 
@@ -117,24 +117,45 @@ class _Worker:
 
 
 class Sandbox:
-    """Hands queries to a few workers, which are started when needed and kept for the next query."""
+    """Hands queries to a few workers, which are started when needed and kept for the next query.
+
+    One of them is for quick queries alone, so that these do not wait for the others.
+    """
 
     def __init__(self) -> None:
-        self._free = threading.BoundedSemaphore(_MAX_WORKERS)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
+        self._busy = 0
+
+    @property
+    def busy_workers(self) -> int:
+        """How many queries run now."""
+        return self._busy
 
     def run(
-        self, call: Call, query: str, parameters: Sequence[str] = (), rows: pa.Table | None = None
+        self,
+        call: Call,
+        query: str,
+        parameters: Sequence[str] = (),
+        rows: pa.Table | None = None,
+        *,
+        is_quick: bool = False,
     ) -> pa.Table:
         """Return the rows of a query, which may read the `rows` given.
 
         Raises QueryFailedError, and LimitExceededError for one that takes too much memory or time. It ends
         with the call.
         """
-        call.check()
-        with self._worker(call) as worker:
-            return worker.run(call, query, parameters, rows)
+        self._wait(call, _MAX_WORKERS if is_quick else _MAX_WORKERS - 1)
+        try:
+            worker = self._take()
+            try:
+                return worker.run(call, query, parameters, rows)
+            finally:
+                self._give_back(worker)
+        finally:
+            with self._lock:
+                self._busy -= 1
 
     def close(self) -> None:
         """End the workers that wait for a query."""
@@ -143,31 +164,23 @@ class Sandbox:
         for worker in idle:
             worker.close()
 
-    @contextlib.contextmanager
-    def _worker(self, call: Call) -> Iterator[_Worker]:
-        self._wait(call)
-        try:
-            worker = self._take()
-            try:
-                yield worker
-            finally:
-                self._give_back(worker)
-        finally:
-            self._free.release()
-
-    def _wait(self, call: Call) -> None:
+    def _wait(self, call: Call, limit: int) -> None:
+        """Return when fewer queries than the limit run, and count one more."""
         for _ in range(round(_MAX_WAIT_SECONDS / _POLL_SECONDS)):
-            if self._free.acquire(timeout=_POLL_SECONDS):
-                return
             call.check()
-        raise LimitExceededError(f"{_MAX_WORKERS} expressions are being evaluated already; try again later")
+            with self._lock:
+                if self._busy < limit:
+                    self._busy += 1
+                    return
+            call.wait_cancelled(_POLL_SECONDS)
+        raise LimitExceededError(f"{limit} expressions are being evaluated already; try again later")
 
     def _take(self) -> _Worker:
         while True:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
-                return _Worker()
+                return _started()
             if worker.is_alive:
                 return worker
             worker.close()
@@ -183,6 +196,13 @@ class Sandbox:
 SANDBOX = Sandbox()
 """The sandbox of this process."""
 atexit.register(SANDBOX.close)
+
+
+def _started() -> _Worker:
+    try:
+        return _Worker()
+    except OSError as error:
+        raise UnavailableError(f"no process for expressions can be started: {error.strerror}") from error
 
 
 def _serialized(rows: pa.Table) -> pa.Buffer:

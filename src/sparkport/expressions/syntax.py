@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sparkport.errors import InvalidRequestError
-from sparkport.expressions.functions import ALLOWED, ANY_SIZE
+from sparkport.expressions.functions import ALLOWED, ANY_SIZE, QUICK
 
 MAX_LENGTH = 65_536
 """How many characters an expression may have."""
@@ -74,6 +74,14 @@ def checked_tree(expression: str, serialized: str) -> Tree:
 def column_names(tree: Tree) -> frozenset[str]:
     """Return the names of the columns that an expression reads, in lower case."""
     return frozenset(ref["column_names"][0].lower() for ref in _column_refs(tree))
+
+
+def is_quick(tree: Tree) -> bool:
+    """Say whether an expression takes little time for each row, whatever that has in it."""
+    return all(
+        part["class"] != "LAMBDA" and (part["class"] != "FUNCTION" or part["function_name"].lower() in QUICK)
+        for part, _ in _expressions(tree)
+    )
 
 
 def key_columns(text: str, serialized: str) -> list[str]:
