@@ -63,19 +63,17 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
     view = pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
-    query = f"SELECT ({expression}\n) FROM rows"  # noqa: S608  (one parsed expression, in a sandbox)
-    parts = [_evaluate_piece(call, expression, query, piece) for piece in _pieces(view)]
-    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+    return _evaluate(call, expression, f"({expression}\n)", view)
 
 
 def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
     """Return the value of an expression that reads no columns, cast to the type of a field."""
     if referenced_columns(expression) - VALUE_WORDS:
         raise InvalidRequestError(f"expression {syntax.shown(expression)} must not refer to columns")
+    value = f"({expression}\n)"
     if field is not None:
-        expression = f"CAST(({expression}\n) AS {_duckdb_type(call, field)})"
-    # Two rows, because an aggregate would give one value for one row.
-    return evaluate(call, expression, pa.table({"one": [1, 1]}))[0]
+        value = f"CAST({value} AS {_duckdb_type(call, field)})"
+    return _evaluate(call, expression, value, pa.table({"one": [1]}))[0]
 
 
 def referenced_columns(expression: str) -> frozenset[str]:
@@ -96,7 +94,7 @@ def rename_column(expression: str, old: str, new: str) -> str:
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
     """Take a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` apart. Nothing of it is computed."""
-    syntax.check_length(constraint)
+    syntax.check_text(constraint)
     parts = _CONSTRAINT.fullmatch(constraint)
     if parts is None:
         raise InvalidRequestError(
@@ -123,6 +121,13 @@ def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
 def quote(identifier: str) -> str:
     """Return an identifier quoted for SQL."""
     return '"' + identifier.replace('"', '""') + '"'
+
+
+def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.ChunkedArray:
+    """Return a value, which is made of a parsed expression, for each row."""
+    query = f"SELECT {value} FROM rows"  # noqa: S608  (one parsed expression, in a sandbox)
+    parts = [_evaluate_piece(call, expression, query, piece) for piece in _pieces(view)]
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 
 def _pieces(view: pa.Table) -> Iterator[pa.Table]:
@@ -155,7 +160,7 @@ def _outline(expression: str) -> _Outline:
 
 def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
-    syntax.check_length(expression)
+    syntax.check_text(expression)
     # The line break ends a comment, so that none can swallow the closing bracket.
     return syntax.checked_tree(expression, _serialized(f"SELECT ({expression}\n)"))
 

@@ -89,7 +89,7 @@ class _Worker:
                 self.is_reusable = answer["megabytes"] < _RETIRING_MEGABYTES and not call.cancelled
                 return pa.ipc.open_stream(data).read_all()
             case "error":
-                self.is_reusable = not call.cancelled
+                self.is_reusable = not answer["is_fatal"] and not call.cancelled
                 raise QueryFailedError(answer["reason"])
             case "memory":
                 raise _out_of_memory()

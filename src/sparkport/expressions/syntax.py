@@ -9,7 +9,7 @@ from typing import Any
 from sparkport.errors import InvalidRequestError
 from sparkport.expressions.functions import ALLOWED, ANY_SIZE, QUICK
 
-MAX_LENGTH = 65_536
+MAX_LENGTH = 16_384
 """How many characters an expression may have."""
 MAX_DEPTH = 200
 """How deep an expression may be nested: a function in a function, a sum of a sum."""
@@ -28,10 +28,13 @@ _WITH_LAMBDA = frozenset(
 Tree = dict[str, Any]
 
 
-def check_length(text: str) -> None:
-    """Raise InvalidRequestError for a text that is too long to be parsed."""
+def check_text(text: str) -> None:
+    """Raise InvalidRequestError for a text that cannot be parsed, or only in a long time."""
     if len(text) > MAX_LENGTH:
         raise InvalidRequestError(f"expression {shown(text)} is longer than {MAX_LENGTH} characters")
+    # To the parser the text ends at a zero, and the rest would go unseen.
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidRequestError(f"expression {shown(text)} has a character that no text has")
 
 
 def shown(text: str) -> str:

@@ -20,6 +20,9 @@ import pyarrow as pa
 
 _KIB = 1024
 _START_SECONDS = 60.0
+_MAX_REASON = 1000  # it may quote a value, of any length
+# After these a database answers nothing else.
+_FATAL = (duckdb.FatalException, duckdb.InternalException)
 
 
 def main() -> None:
@@ -79,7 +82,8 @@ def answer(
     except (MemoryError, duckdb.OutOfMemoryException, pa.ArrowMemoryError):
         _write(sink, {"kind": "memory"})
     except (duckdb.Error, pa.ArrowException) as error:
-        _write(sink, {"kind": "error", "reason": str(error).partition("\n")[0]})
+        reason = str(error).partition("\n")[0][:_MAX_REASON]
+        _write(sink, {"kind": "error", "reason": reason, "is_fatal": isinstance(error, _FATAL)})
     else:
         _write(sink, {"kind": "rows", "bytes": len(data), "megabytes": _megabytes("VmRSS:")}, data)
     finally:
