@@ -20,8 +20,9 @@ T = TypeVar("T")
 class UncheckedRowsError(Exception):
     """Rows have to pass CHECKs first, which is not done by whoever holds the commit lock."""
 
-    def __init__(self, check: Callable[[Call], None]) -> None:
-        super().__init__("rows have not been checked")
+    def __init__(self, table: str, check: Callable[[Call], None]) -> None:
+        super().__init__(f"rows for table '{table}' have not been checked")
+        self.table = table
         self.check = check
 
 
@@ -38,7 +39,6 @@ class Commits:
     def publish(
         self,
         call: Call,
-        table: str,
         work: Callable[[], T],
         turn: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> T:
@@ -47,15 +47,18 @@ class Commits:
         It raises UncheckedRowsError as long as it comes upon rows that have not passed their CHECKs, before
         it changes anything. They are checked without the lock, and it runs again.
         """
-        for _ in range(MAX_TRIES):
+        tries = 0
+        while True:
             call.check()
             try:
                 with turn(), self.lock:
                     return work()
             except UncheckedRowsError as error:
                 unchecked = error
+            tries += 1
+            if tries == MAX_TRIES:
+                raise ConflictError(unchecked.table, "others kept changing the same rows")
             unchecked.check(call)
-        raise ConflictError(table, "others kept changing the same rows")
 
     def next(self) -> int:
         """Return the number of the commit being made."""

@@ -125,7 +125,7 @@ class MemoryStatement(Statement):
         """
         missing = [text for text in expressions if not self._has_passed(rows, text)]
         if missing:
-            raise UncheckedRowsError(lambda call: self._check(call, rows, missing))
+            raise UncheckedRowsError(self._target.name, lambda call: self._check(call, rows, missing))
 
     def _check(self, call: Call, rows: pa.Table, expressions: Sequence[str]) -> None:
         checks.check_expressions(call, self._target.name, rows, expressions)
@@ -166,8 +166,8 @@ class InsertStatement(MemoryStatement):
         return with_row_ids(rows, ids) if self._returning else None
 
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
-        self._check_same_columns(newest)
         del call  # nothing here takes long
+        self._check_same_columns(newest)
         state = newest.state
         self._require_checked(self._fresh, state.constraints.checks)
         rows = state.rows

@@ -246,9 +246,7 @@ class MemoryTable(DynamicTable):
 
     def commit(self, call: Call, change: Change) -> int:
         """Publish what `change` makes of the newest version, or stage it; return its count."""
-        return self._commits.publish(
-            call, self._name, lambda: self._commit(call, change), lambda: self._turn(call)
-        )
+        return self._commits.publish(call, lambda: self._commit(call, change), lambda: self._turn(call))
 
     def _commit(self, call: Call, change: Change) -> int:
         """Publish or stage a change; the caller holds the commit lock."""

@@ -77,7 +77,7 @@ class MemoryTransactions(TransactionManager):
         """End the transaction and publish what it has staged, all tables or none."""
         transaction = self._ledger.find(call, transaction_id)
         try:
-            self._commits.publish(call, "of a transaction", lambda: self._commit(call, transaction_id))
+            self._commits.publish(call, lambda: self._commit(call, transaction_id))
         except BaseException:
             with self._commits.lock:
                 if transaction.state is TransactionState.ACTIVE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
 
@@ -151,8 +152,10 @@ class UpdateStatement(ByIdStatement):
         if len(np.unique(ids)) < len(ids):
             self._keep_last(ids)
         if self._checks.has_expressions:
-            for place, rows in enumerate(self._changed_rows()):
-                self._checks.evaluate(place, rows)
+            # The commit tells of rows that are missing, and of who has removed them.
+            with contextlib.suppress(RowNotFoundError):
+                for place, rows in enumerate(self._changed_rows()):
+                    self._checks.evaluate(place, rows)
 
     def _applied(self) -> int:
         distinct = np.unique(np.concatenate([*self._ids, _NO_IDS]))
@@ -203,7 +206,7 @@ class UpdateStatement(ByIdStatement):
             ids = staged.column(self._id_column.logical).to_numpy()
             rows = self._ordered(self._target.rows_by_id(self._call, ids, None), ids)
             if rows.num_rows < len(ids):
-                return  # whoever looks for the rows that are missing tells of them
+                raise RowNotFoundError(int(np.setdiff1d(ids, rows.column(self._rowid).to_numpy())[0]))
             for column in self._set:
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)
