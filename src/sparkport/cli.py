@@ -16,6 +16,7 @@ import typer
 from sparkport import __version__
 from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
 from sparkport.app.application import App
+from sparkport.app.arguments import hide_argument
 from sparkport.app.file_limit import raise_file_limit
 from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
@@ -30,6 +31,7 @@ from sparkport.config import (
     parse_conf,
     read_config_file,
     read_switches,
+    read_token,
     variable,
 )
 from sparkport.errors import SparkportError
@@ -138,6 +140,14 @@ def serve(
     token: Annotated[
         str | None,
         typer.Option(envvar="SPARKPORT_TOKEN", help="The token clients need; without it one is made up."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TOKEN_FILE",
+            metavar="FILE",
+            help="A file with the token in its first line, which only you can read.",
+        ),
     ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Need no token (loopback only).")
@@ -293,8 +303,12 @@ def serve(
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
     del config
+    os.environ.pop(variable("token"), None)  # not for the processes that the server starts
+    if _is_on_command_line(context, "token"):
+        hide_argument(token or "")
     lakehouse: Lakehouse | None = None
     try:
+        token = read_token(token, token_file, authenticate=not no_auth)
         configure_logs(log_format, log_level)
         keep_freed_memory()
         look_for_garbage_rarely()
@@ -348,7 +362,14 @@ def serve(
     except (ConfigError, SparkportError, OSError, ValueError) as error:
         _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
-    _run(server, catalog, lakehouse, log_format)
+    if _is_on_command_line(context, "token"):
+        _note(log_format, "until a server has started everybody can see its --token; use --token-file")
+    _run(server, _greeting(server, catalog, token_file), lakehouse, log_format)
+
+
+def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
@@ -358,7 +379,7 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     return catalog
 
 
-def _run(server: Server, catalog: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
+def _run(server: Server, greeting: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
     """Serve until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -370,7 +391,7 @@ def _run(server: Server, catalog: str, lakehouse: Lakehouse | None, log_format: 
         while not (lakehouse.is_open.wait(_LOOK_UP_SECONDS) or stop.is_set()):
             pass
     if not stop.is_set():
-        typer.echo(_greeting(server, catalog))
+        typer.echo(greeting)
         sys.stdout.flush()
     while not stop.wait(_LOOK_UP_SECONDS):
         pass
@@ -392,7 +413,8 @@ def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INF
         typer.echo(line, err=True)
 
 
-def _greeting(server: Server, catalog: str) -> str:
+def _greeting(server: Server, catalog: str, token_file: Path | None) -> str:
+    """Return how to attach the server. What is in a file for its secrecy is not printed."""
     where = server.location
     lines = [
         f"sparkport ready at {where}",
@@ -401,7 +423,8 @@ def _greeting(server: Server, catalog: str) -> str:
         "  INSTALL airport FROM community; LOAD airport;",
     ]
     if server.token is not None:
-        lines.append(f"  CREATE SECRET (TYPE airport, auth_token '{server.token}', SCOPE '{where}');")
+        token = server.token if token_file is None else f"<the token in {token_file}>"
+        lines.append(f"  CREATE SECRET (TYPE airport, auth_token '{token}', SCOPE '{where}');")
     lines += [f"  ATTACH '{catalog}' (TYPE airport, LOCATION '{where}');", "  SHOW ALL TABLES;", ""]
     return "\n".join(lines)
 

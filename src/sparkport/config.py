@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import enum
 import ipaddress
+import os
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from typing import Any
 
 _ON = frozenset({"1", "true", "t", "yes", "y", "on"})
 _OFF = frozenset({"0", "false", "f", "no", "n", "off"})
+_MAX_TOKEN_BYTES = 4096
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WORDS: Mapping[type, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -57,6 +61,33 @@ class ServeConfig:
             raise ConfigError("the token is empty")
         if not self.authenticate and not is_loopback(self.host):
             raise ConfigError(f"--no-auth is only allowed on loopback, not on {self.host}")
+
+
+def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> str | None:
+    """Return the token that was given as such, or in the first line of a file; None if there is none.
+
+    As with a private key of ssh, a file of one's own that others can read is refused. Raises ConfigError.
+    """
+    if file is None:
+        return token
+    if token is not None:
+        raise ConfigError("--token and --token-file exclude each other")
+    if not authenticate:
+        raise ConfigError("--token-file and --no-auth exclude each other")
+    try:
+        with file.open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            line = opened.readline(_MAX_TOKEN_BYTES + 1).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(f"the token file '{file}' cannot be read: {reason}") from error
+    if status.st_uid == os.getuid() and stat.S_ISREG(status.st_mode) and status.st_mode & _OF_OTHERS:
+        raise ConfigError(f"others can read the token file '{file}'; use: chmod 600 {file}")
+    if not line:
+        raise ConfigError(f"the token file '{file}' has an empty first line")
+    if len(line) > _MAX_TOKEN_BYTES:
+        raise ConfigError(f"the token file '{file}' has more than {_MAX_TOKEN_BYTES} bytes in its first line")
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from .serving import Process
 Run = Callable[..., tuple[int, str, str]]
 
 APP = """
+import os
+
 import pyarrow as pa
 from sparkport import App, CatalogBuilder
 from sparkport.memory import MemoryCatalog
@@ -64,6 +66,7 @@ class Holder:
 app = App(schema="utils")
 app.add_table(pa.table({"n": [1]}), name="own")
 app.action("ping")(lambda body: b"pong " + body)
+app.action("variable")(lambda body: os.environ.get(body.decode(), "not set").encode())
 clash = App(schema="SALES")
 clash.add_table(pa.table({"n": [1]}), name="own")
 """
@@ -189,6 +192,79 @@ def test_token_and_no_auth_exclude_each_other(run: Run) -> None:
     code, _, errors = run("serve", "--no-auth", "--token", "t0k3n")
 
     assert (code, errors) == (2, "sparkport: --token and --no-auth exclude each other\n")
+
+
+def token_file(folder: Path, text: str, mode: int = 0o600) -> Path:
+    """Write a file with a token."""
+    path = folder / "token"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_token_comes_from_a_file_and_is_told_to_nobody(tmp_path: Path) -> None:
+    """The first line of the file is the token; neither the output nor the list of processes has it."""
+    path = token_file(tmp_path, " t0k3n-42 \nand a comment\n")
+    with Process("serve", "--port", "0", "--token-file", str(path)) as process:
+        with Flight(process.location, None) as stranger, Flight(process.location, "t0k3n-42") as client:
+            assert refusal(stranger.list_flights)[0] == "UNAUTHENTICATED"
+            assert client.list_flights() == []
+        process.terminate()
+        process.finished()
+
+    assert f"auth_token '<the token in {path}>'" in process.text
+    assert "t0k3n-42" not in process.text
+
+
+@pytest.mark.parametrize("source", ["variable", "config"])
+def test_token_file_is_a_setting_like_others(tmp_path: Path, source: str) -> None:
+    """It may be named by a variable and in the file of settings."""
+    path = token_file(tmp_path, "t0k3n")
+    (tmp_path / "sparkport.toml").write_text(f'token-file = "{path}"')
+    variables = {
+        "variable": {"SPARKPORT_TOKEN_FILE": str(path)},
+        "config": {"SPARKPORT_CONFIG": "sparkport.toml"},
+    }
+    with Process("serve", "--port", "0", cwd=tmp_path, env=variables[source]) as process:
+        assert databases(process, "t0k3n") == []
+
+
+def test_token_on_the_command_line_is_hidden() -> None:
+    """Others do not see it in the list of processes, and whoever gave it there learns a better way."""
+    with Process("serve", "--port", "0", "--token", "t0k3n-42") as process:
+        assert databases(process, "t0k3n-42") == []
+        shown = Path(f"/proc/{process.process.pid}/cmdline").read_bytes().split(b"\0")
+
+    assert shown[-3:] == [b"--token", b"********", b""]
+    assert "use --token-file" in "".join(process.stderr)
+
+
+def test_token_in_a_variable_is_not_inherited(tmp_path: Path) -> None:
+    """What the server starts, and the user's code in it, does not find the token in its environment."""
+    (tmp_path / "shop.py").write_text(APP)
+    arguments = ("serve", "--port", "0", "--app", "shop:app")
+    with (
+        Process(*arguments, cwd=tmp_path, env={"SPARKPORT_TOKEN": "t0k3n"}) as process,
+        Flight(process.location, "t0k3n") as client,
+    ):
+        assert client.action("variable", b"SPARKPORT_TOKEN") == [b"not set"]
+        assert client.action("variable", b"SPARKPORT_ENGINE") == [b"memory"]
+
+
+def test_token_file_excludes_other_ways(run: Run, tmp_path: Path) -> None:
+    """Two tokens, or one that nobody needs, are a mistake."""
+    path = str(token_file(tmp_path, "t0k3n"))
+
+    assert run("serve", "--token-file", path, "--token", "t") == (
+        2,
+        "",
+        "sparkport: --token and --token-file exclude each other\n",
+    )
+    assert run("serve", "--token-file", path, "--no-auth") == (
+        2,
+        "",
+        "sparkport: --token-file and --no-auth exclude each other\n",
+    )
 
 
 def test_catalog_needs_a_name(run: Run) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sparkport.config import ConfigError, Setting, parse_conf, read_config_file, read_switches
+from sparkport.config import (
+    ConfigError,
+    Setting,
+    parse_conf,
+    read_config_file,
+    read_switches,
+    read_token,
+)
 
 KNOWN = {
     "port": Setting("port", int),
@@ -152,3 +159,49 @@ def test_entry_without_a_key_is_told(entry: str) -> None:
     """What cannot be a setting is no setting."""
     with pytest.raises(ConfigError, match=r"^--conf is written key=value"):
         parse_conf([entry])
+
+
+@pytest.mark.parametrize("text", ["secret", "secret\n", "  secret \r\nmore\n"])
+def test_token_is_the_first_line_of_its_file(tmp_path: Path, text: str) -> None:
+    """White space around it, and whatever follows, is no part of it."""
+    file = tmp_path / "token"
+    file.write_bytes(text.encode())
+    file.chmod(0o600)
+
+    assert read_token(None, file, authenticate=True) == "secret"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "reason"),
+    [
+        (b"", 0o600, "has an empty first line"),
+        (b"\nsecret", 0o600, "has an empty first line"),
+        (b"\xff\xfe", 0o600, "cannot be read: it is not text"),
+        (b"x" * 5000, 0o600, "has more than 4096 bytes in its first line"),
+        (b"secret", 0o644, "use: chmod 600"),
+        (b"secret", 0o640, "use: chmod 600"),
+    ],
+)
+def test_token_file_that_is_no_secret_is_refused(
+    tmp_path: Path, content: bytes, mode: int, reason: str
+) -> None:
+    """An empty token lets everybody in, and so does one that everybody can read."""
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(mode)
+
+    with pytest.raises(ConfigError) as caught:
+        read_token(None, file, authenticate=True)
+    assert reason in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+def test_token_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """The message names the file and says why."""
+    file = tmp_path / "nowhere"
+
+    with pytest.raises(ConfigError) as caught:
+        read_token(None, file, authenticate=True)
+    assert str(caught.value) == f"the token file '{file}' cannot be read: No such file or directory"
+    with pytest.raises(ConfigError, match=r"Is a directory$"):
+        read_token(None, tmp_path, authenticate=True)

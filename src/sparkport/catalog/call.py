@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -132,6 +133,17 @@ class Call:
                 self._callbacks.append(callback)
                 return
         callback()
+
+    @contextlib.contextmanager
+    def cancelling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Run `callback` if the call is cancelled while the block runs."""
+        self.on_cancel(callback)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
 
     def wait_cancelled(self, seconds: float) -> bool:
         """Wait up to `seconds` for a cancellation and say whether it came."""

@@ -78,9 +78,13 @@ class Alteration:
 
     def check(self, call: Call, table: str, rows: pa.Table) -> None:
         """Raise ConstraintViolationError unless new rows keep NOT NULL and CHECK; keys are another matter."""
+        self.check_nulls(table, rows)
+        checks.check_expressions(call, table, rows, self.to_check.checks)
+
+    def check_nulls(self, table: str, rows: pa.Table) -> None:
+        """Raise ConstraintViolationError unless new rows keep NOT NULL."""
         if self.checks_nulls:
             checks.check_not_null(table, rows, self.shape.arrow_schema)
-        checks.check_expressions(call, table, rows, self.to_check.checks)
 
     def check_keys(self, table: str, rows: pa.Table) -> None:
         """Raise ConstraintViolationError if a key occurs twice among all the new rows."""
@@ -126,7 +130,7 @@ def worked_out(call: Call, table: str, shape: TableShape, change: TableChange) -
                 call, shape, path, lambda it: structs.remove_field(it, path, if_exists=if_exists)
             )
         case AddConstraint(constraint):
-            return _add_constraint(table, shape, constraint)
+            return _add_constraint(call, table, shape, constraint)
         case RenameTable():
             raise TypeError("renaming a table is the schema's business")
         case _:
@@ -304,12 +308,13 @@ def _change_struct(
     return Alteration(replace(shape, arrow_schema=arrow_schema), change)
 
 
-def _add_constraint(table: str, shape: TableShape, text: str) -> Alteration:
+def _add_constraint(call: Call, table: str, shape: TableShape, text: str) -> Alteration:
     parsed = parse_constraint(text, shape.arrow_schema)
     have = shape.constraints
     arrow_schema = shape.arrow_schema
     match parsed.kind:
         case "CHECK":
+            checks.validate_check(call, parsed.expression, arrow_schema)
             added = TableConstraints(checks=(parsed.expression,))
         case "UNIQUE":
             added = TableConstraints(unique_keys=(parsed.columns,))

@@ -2,22 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import TableChange
-from sparkport.expressions.alterations import TableShape, worked_out
+from sparkport.errors import LimitExceededError
+from sparkport.expressions.alterations import Alteration, TableShape, worked_out
+from sparkport.memory.rows import Rows
 from sparkport.memory.versions import TableState
 
+_MAX_FILLED_BYTES = 1 << 30
 
-def altered(call: Call, table: str, state: TableState, change: TableChange) -> TableState:
-    """Return the state after the change; the same object if nothing changes."""
-    alteration = worked_out(call, table, TableShape(state.arrow_schema, state.constraints), change)
-    if alteration is None:
-        return state
-    shape = alteration.shape
-    rows = state.rows.map(alteration.convert)
-    changed = TableState(shape.arrow_schema, shape.constraints, rows, state.outcomes)
-    if alteration.reads_rows and changed.rows.count:
-        found = changed.rows.table(shape.arrow_schema)
-        alteration.check(call, table, found)
-        alteration.check_keys(table, found)
-    return changed
+
+@dataclass(slots=True)
+class PlannedAlteration:
+    """A change for tables of one shape, with the rows for which expressions have been evaluated.
+
+    Segments of rows never change, and most are shared by one state with the next: so what was
+    prepared for one state is most of what the next one needs.
+    """
+
+    table: str
+    shape: TableShape
+    alteration: Alteration
+    _prepared: dict[int, tuple[pa.RecordBatch, pa.RecordBatch]] = field(default_factory=dict)
+
+    def fits(self, state: TableState) -> bool:
+        """Say whether the change was planned for the columns and constraints of this state."""
+        return state.arrow_schema is self.shape.arrow_schema and state.constraints is self.shape.constraints
+
+    def prepare(self, call: Call, rows: Rows) -> None:
+        """Evaluate what the change needs of rows. Raises ConstraintViolationError, or as `convert` does."""
+        if not self._evaluates:
+            return
+        known, self._prepared = self._prepared, {}
+        for batch in (segment.batch for segment in rows.segments):
+            call.check()
+            if id(batch) in known:
+                self._prepared[id(batch)] = known[id(batch)]
+                continue
+            converted = self.alteration.convert(batch)
+            self.alteration.check(call, self.table, pa.Table.from_batches([converted]))
+            self._prepared[id(batch)] = (batch, converted)
+
+    def apply(self, state: TableState) -> TableState | None:
+        """Return the state after the change; None if it needs preparing, or the change planning, again.
+
+        No expression is evaluated: the caller holds the commit lock.
+        """
+        batches = [segment.batch for segment in state.rows.segments]
+        if not self.fits(state) or (
+            self._evaluates and any(id(one) not in self._prepared for one in batches)
+        ):
+            return None
+        self._check_size(state.rows)
+        shape = self.alteration.shape
+        rows = state.rows.map(self._converted)
+        changed = replace(state, arrow_schema=shape.arrow_schema, constraints=shape.constraints, rows=rows)
+        if self.alteration.reads_rows and rows.count:
+            everything = rows.table(shape.arrow_schema)
+            self.alteration.check_nulls(self.table, everything)
+            self.alteration.check_keys(self.table, everything)
+        return changed
+
+    @property
+    def _evaluates(self) -> bool:
+        return self.alteration.recomputed or bool(self.alteration.to_check.checks)
+
+    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._prepared[id(batch)][1] if self._evaluates else self.alteration.convert(batch)
+
+    def _check_size(self, rows: Rows) -> None:
+        filled = self.alteration.filled
+        if filled is not None and filled.nbytes * rows.count > _MAX_FILLED_BYTES:
+            raise LimitExceededError(
+                f"the default would take more than {_MAX_FILLED_BYTES >> 20} MiB in table '{self.table}'"
+            )
+
+
+def plan(call: Call, table: str, state: TableState, change: TableChange) -> PlannedAlteration | None:
+    """Return what a change makes of a table; None if nothing changes."""
+    shape = TableShape(state.arrow_schema, state.constraints)
+    alteration = worked_out(call, table, shape, change)
+    return None if alteration is None else PlannedAlteration(table, shape, alteration)

@@ -28,9 +28,10 @@ from sparkport.errors import (
     SchemaNotEmptyError,
 )
 from sparkport.expressions.constraints import declared
+from sparkport.memory.commits import Commits
 from sparkport.memory.table import MemoryTable
 from sparkport.memory.transactions import MemoryTransactions
-from sparkport.memory.versions import Commits, TableState
+from sparkport.memory.versions import TableState
 
 
 class MemoryCatalog(DynamicCatalog):
@@ -152,6 +153,7 @@ class MemorySchema(UndoingSchema):
         """Make an empty table."""
         _check_name("table", name)
         check_new_columns(arrow_schema)
+        state = TableState(*declared(call, arrow_schema, options))
         with self._catalog.commits.lock:
             call.check()
             self._catalog.check_present(self)
@@ -161,7 +163,6 @@ class MemorySchema(UndoingSchema):
             if existing is not None and options.on_conflict is OnConflict.ERROR:
                 raise AlreadyExistsError("table", f"{self._name}.{name}")
             catalog = self._catalog
-            state = TableState(*declared(call, arrow_schema, options))
             table = MemoryTable(name, state, self, catalog.commits, catalog.transactions, options.comment)
             self._tables = {**self._tables, name.lower(): table}
             catalog.changed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -26,6 +28,7 @@ from sparkport.errors import (
     SchemaMismatchError,
 )
 from sparkport.expressions import constraints as checks
+from sparkport.memory.commits import UncheckedRowsError
 from sparkport.memory.rows import RowIds
 from sparkport.memory.versions import Change, TableState, Version
 
@@ -78,6 +81,7 @@ class MemoryStatement(Statement):
         self._batches: list[pa.RecordBatch] = []
         self._ids: list[RowIds] = []
         self._held = Reservation(call.resources.rows)
+        self._passed: list[tuple[str, pa.Table]] = []
         self._over = False
 
     @property
@@ -138,6 +142,22 @@ class MemoryStatement(Statement):
     def _arrow_schema(self) -> pa.Schema:
         return self._base.state.arrow_schema
 
+    def _require_checked(self, rows: pa.Table, expressions: Sequence[str]) -> None:
+        """Raise UncheckedRowsError unless the rows have passed these CHECKs.
+
+        They are not evaluated here, where the commit lock is held.
+        """
+        missing = [text for text in expressions if not self._has_passed(rows, text)]
+        if missing:
+            raise UncheckedRowsError(self._target.name, lambda call: self._check(call, rows, missing))
+
+    def _check(self, call: Call, rows: pa.Table, expressions: Sequence[str]) -> None:
+        checks.check_expressions(call, self._target.name, rows, expressions)
+        self._passed.extend((text, rows) for text in expressions)
+
+    def _has_passed(self, rows: pa.Table, expression: str) -> bool:
+        return any(text == expression and _are_same(known, rows) for text, known in self._passed)
+
     def _check_same_columns(self, newest: Version) -> None:
         if not newest.state.arrow_schema.equals(self._arrow_schema, check_metadata=False):
             raise ConflictError(self._target.name, "its columns were altered meanwhile")
@@ -158,6 +178,11 @@ class InsertStatement(MemoryStatement):
 
     operation = "INSERT"
 
+    @functools.cached_property
+    def _fresh(self) -> pa.Table:
+        """All rows, once they have come."""
+        return pa.Table.from_batches(self._batches)
+
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._arrow_schema)
         checks.check_not_null(self._target.name, rows, self._arrow_schema)
@@ -168,10 +193,10 @@ class InsertStatement(MemoryStatement):
         return with_row_ids(rows, ids) if self._returning else None
 
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        del call  # nothing here takes long
         self._check_same_columns(newest)
         state = newest.state
-        fresh = pa.Table.from_batches(self._batches)
-        checks.check_expressions(call, self._target.name, fresh, state.constraints.checks)
+        self._require_checked(self._fresh, state.constraints.checks)
         rows = state.rows
         start = 0
         for batch in _grouped(self._batches):
@@ -223,6 +248,7 @@ class UpdateStatement(MemoryStatement):
         return with_row_ids(stored, ids)
 
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
+        del call  # nothing here takes long
         self._check_same_columns(newest)
         self._check_untouched(newest, ids)
         state = newest.state
@@ -235,8 +261,7 @@ class UpdateStatement(MemoryStatement):
         changed = replace(state, rows=state.rows.replace(distinct, changes))
         if state.constraints.checks:
             rows, _ = changed.rows.lookup(distinct, state.arrow_schema)
-            table = pa.Table.from_batches([rows])
-            checks.check_expressions(call, self._target.name, table, state.constraints.checks)
+            self._require_checked(pa.Table.from_batches([rows]), state.constraints.checks)
         _check_keys(self._target.name, changed)
         return changed, distinct, len(distinct)
 
@@ -265,6 +290,15 @@ class DeleteStatement(MemoryStatement):
         self._check_untouched(newest, ids)
         rows, removed = newest.state.rows.delete(ids)
         return replace(newest.state, rows=rows), np.unique(ids), removed
+
+
+def _are_same(one: pa.Table, other: pa.Table) -> bool:
+    # NaN is not equal to itself, but to its bytes.
+    return one is other or bool(one.equals(other)) or _bytes(one) == _bytes(other)
+
+
+def _bytes(rows: pa.Table) -> list[pa.Buffer]:
+    return [batch.serialize() for batch in rows.to_batches()]
 
 
 def _check_keys(table: str, state: TableState) -> None:

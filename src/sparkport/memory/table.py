@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -20,17 +22,20 @@ from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.errors import ConflictError, NotFoundError
 from sparkport.memory import statistics
-from sparkport.memory.alter import altered
+from sparkport.memory.alter import PlannedAlteration, plan
+from sparkport.memory.commits import MAX_TRIES, Commits
 from sparkport.memory.predicates import filter_batch
 from sparkport.memory.rows import RowIds, Segment
 from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
 from sparkport.memory.transactions import MemoryTransactions
-from sparkport.memory.versions import Change, Commits, History, TableState, Version
+from sparkport.memory.versions import Change, History, TableState, Version
 
 _SLICE_ROWS = 1_000_000
 _MOST_SLICES = 8
 _BATCH_ROWS = 65_536
 _MOST_STATISTICS = 256
+_FREE_TRIES = 3
+_POLL_SECONDS = 0.1
 
 
 class Owner(Protocol):
@@ -70,6 +75,7 @@ class MemoryTable(DynamicTable):
         self._owner = owner
         self._commits = commits
         self._transactions = transactions
+        self._publishing = threading.Lock()  # taken before the commit lock
         self._next_id = 0
         self.table_id = secrets.token_hex(8)
         self.history = History(commits, state)
@@ -140,19 +146,51 @@ class MemoryTable(DynamicTable):
         return known
 
     def alter(self, call: Call, change: TableChange) -> None:
-        """Apply one change as one version."""
+        """Apply one change as one version. Its expressions are evaluated without the commit lock."""
+        if isinstance(change, RenameTable):
+            self._rename(call, change)
+            return
+        planned: PlannedAlteration | None = None
+        for attempt in range(MAX_TRIES):
+            # Whoever loses to other writers again and again lets them wait, of this table alone.
+            with self._turn(call) if attempt >= _FREE_TRIES else contextlib.nullcontext():
+                newest = self.history.newest.state
+                if planned is None or not planned.fits(newest):
+                    self.check_present()
+                    planned = plan(call, self._name, newest, change)
+                if planned is None or self._altered(call, planned, newest):
+                    return
+        raise ConflictError(self._name, "others kept changing it")
+
+    def _altered(self, call: Call, planned: PlannedAlteration, newest: TableState) -> bool:
+        """Prepare a change for a state and publish it; False if the table has another one then."""
+        planned.prepare(call, newest.rows)
         with self._commits.lock:
             call.check()
-            self._owner.check_present(self)
-            newest = self.history.newest
-            if isinstance(change, RenameTable):
-                self._owner.renamed(self, change.new_name)
-                self.history.add(newest.state)
-                return
-            state = altered(call, self._name, newest.state, change)
-            if state is not newest.state:
-                self.history.add(state)
-                self._owner.changed()
+            self.check_present()
+            state = planned.apply(self.history.newest.state)
+            if state is None:
+                return False
+            self.history.add(state)
+            self._owner.changed()
+            return True
+
+    @contextlib.contextmanager
+    def _turn(self, call: Call) -> Iterator[None]:
+        """Be the only one to publish a change of this table; wait for it as long as the call lives."""
+        while not self._publishing.acquire(timeout=_POLL_SECONDS):
+            call.check()
+        try:
+            yield
+        finally:
+            self._publishing.release()
+
+    def _rename(self, call: Call, change: RenameTable) -> None:
+        with self._commits.lock:
+            call.check()
+            self.check_present()
+            self._owner.renamed(self, change.new_name)
+            self.history.add(self.history.newest.state)
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
@@ -226,22 +264,25 @@ class MemoryTable(DynamicTable):
 
     def commit(self, call: Call, change: Change, held: Reservation) -> int:
         """Publish what `change` makes of the newest version, or stage it; return its count."""
-        with self._commits.lock:
-            self.check_present()
-            staged = self._transactions.stage(call, self, change, held)
-            if staged is not None:
-                return staged
-            newest = self.history.newest
-            seen = self._transactions.version(call, self.table_id, self.history)
-            state, touched, changed = change(call, newest)
-            private = None
-            if seen.state is not newest.state and _same_columns(seen, newest):
-                private, _, _ = change(call, seen)
-            call.check()
-            version = self.history.add(state, touched, writer=call.transaction_id, private=private)
-            self._transactions.wrote(call, self.table_id, version)
-            held.release()
-            return changed
+        return self._commits.publish(call, lambda: self._commit(call, change, held), lambda: self._turn(call))
+
+    def _commit(self, call: Call, change: Change, held: Reservation) -> int:
+        """Publish or stage a change; the caller holds the commit lock."""
+        self.check_present()
+        staged = self._transactions.stage(call, self, change, held)
+        if staged is not None:
+            return staged
+        newest = self.history.newest
+        seen = self._transactions.version(call, self.table_id, self.history)
+        state, touched, changed = change(call, newest)
+        private = None
+        if seen.state is not newest.state and _same_columns(seen, newest):
+            private, _, _ = change(call, seen)
+        call.check()
+        version = self.history.add(state, touched, writer=call.transaction_id, private=private)
+        self._transactions.wrote(call, self.table_id, version)
+        held.release()
+        return changed
 
     def check_present(self) -> None:
         """Raise NotFoundError if the table was dropped or replaced."""

@@ -13,8 +13,9 @@ from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
 from sparkport.errors import TransactionNotActiveError
+from sparkport.memory.commits import Commits
 from sparkport.memory.staging import StagedTable
-from sparkport.memory.versions import Change, Commits, History, Version
+from sparkport.memory.versions import Change, History, Version
 
 
 @dataclass(slots=True)
@@ -81,18 +82,24 @@ class MemoryTransactions(TransactionManager):
 
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction and publish what it has staged, all tables or none."""
-        with self._commits.lock:
-            transaction = self._ledger.find(call, transaction_id)
-            if transaction.state is TransactionState.COMMITTED:
-                return
-            if transaction.state is not TransactionState.ACTIVE:
-                raise TransactionNotActiveError(transaction_id, transaction.state)
-            try:
-                self._publish(call, transaction.detail)
-            except BaseException:
-                self._ledger.end(transaction, TransactionState.ABORTED)
-                raise
-            self._ledger.end(transaction, TransactionState.COMMITTED)
+        transaction = self._ledger.find(call, transaction_id)
+        try:
+            self._commits.publish(call, lambda: self._commit(call, transaction_id))
+        except BaseException:
+            with self._commits.lock:
+                if transaction.state is TransactionState.ACTIVE:
+                    self._ledger.end(transaction, TransactionState.ABORTED)
+            raise
+
+    def _commit(self, call: Call, transaction_id: str) -> None:
+        """Publish what a transaction has staged; the caller holds the commit lock."""
+        transaction = self._ledger.find(call, transaction_id)
+        if transaction.state is TransactionState.COMMITTED:
+            return
+        if transaction.state is not TransactionState.ACTIVE:
+            raise TransactionNotActiveError(transaction_id, transaction.state)
+        self._publish(call, transaction.detail)
+        self._ledger.end(transaction, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction and forget what it has staged."""

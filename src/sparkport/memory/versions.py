@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from sparkport.catalog.repeats import Outcome
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import NotFoundError
+from sparkport.memory.commits import Commits
 from sparkport.memory.rows import RowIds, Rows
 
 _MOST_OUTCOMES = 10_000
@@ -68,19 +68,6 @@ class Version:
 
 Change = Callable[[Call, Version], tuple[TableState, RowIds, int]]
 """What a statement makes of a version: the new state, the ids of rows changed or removed, the count."""
-
-
-@dataclass(slots=True)
-class Commits:
-    """Orders all commits of a catalog; whoever commits holds `lock`."""
-
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    sequence: int = 0
-
-    def next(self) -> int:
-        """Return the number of the commit being made."""
-        self.sequence += 1
-        return self.sequence
 
 
 class History:

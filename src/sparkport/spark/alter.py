@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.evolution import bare, evolved
 from sparkport.spark.folder_lock import while_writing
+from sparkport.spark.gates import Gate
 from sparkport.spark.indexing import with_indexed_ids
 from sparkport.spark.log_changes import LogChange, MakeRows
 from sparkport.spark.provisional import as_stored
@@ -47,6 +49,7 @@ from sparkport.spark.staging import Stage
 from sparkport.spark.types import encode, spark_field, storage_type
 
 _MOST_TRIES = 5
+_FREE_TRIES = 2
 _PAUSE_SECONDS = 0.1
 _BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
 _GENERATED = "delta.generationExpression"
@@ -63,6 +66,11 @@ class Alterable(Protocol):
     @property
     def root(self) -> str:
         """The table's folder."""
+        raise NotImplementedError
+
+    @property
+    def gate(self) -> Gate:
+        """Where statements that commit wait for a change, and it for them."""
         raise NotImplementedError
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
@@ -101,18 +109,35 @@ class _Plan:
 def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
     """Make one change in one commit, again when another writer was faster.
 
-    Returns the version it has made, None if it has made none, or if that is not known.
+    Other statements of this server go on while expressions are evaluated; they wait only for the commit,
+    and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none,
+    or if that is not known.
     """
-    for _ in range(_MOST_TRIES - 1):
-        try:
-            return _alter(call, engine, table, change)
-        except ConflictError:
-            call.wait_cancelled(_PAUSE_SECONDS)
-            call.check()
-    return _alter(call, engine, table, change)
+    for attempt in range(_MOST_TRIES - 1):
+        with _closed(call, table, whether=attempt >= _FREE_TRIES):
+            try:
+                closed = _closed(call, table, whether=attempt < _FREE_TRIES)
+                return _alter(call, engine, table, change, closed)
+            except ConflictError:
+                pass
+        call.wait_cancelled(_PAUSE_SECONDS)
+        call.check()
+    with table.gate.alone(call):
+        return _alter(call, engine, table, change, contextlib.nullcontext())
 
 
-def _alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
+def _closed(call: Call, table: Alterable, *, whether: bool) -> contextlib.AbstractContextManager[None]:
+    return table.gate.alone(call) if whether else contextlib.nullcontext()
+
+
+def _alter(
+    call: Call,
+    engine: Engine,
+    table: Alterable,
+    change: TableChange,
+    closed: contextlib.AbstractContextManager[None],
+) -> int | None:
+    """Make the change; what is `closed` to other statements is the commit alone."""
     call.check()
     plan = _planned(call, engine, table, change)
     if plan is None:
@@ -121,15 +146,27 @@ def _alter(call: Call, engine: Engine, table: Alterable, change: TableChange) ->
     if engine.host.is_connect:
         _check_rows(call, table, plan)
         altered = connect_alter.work(table, plan.found, plan.alteration, change)
-        engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
+        with closed:
+            _check_unchanged(engine, table, plan)
+            engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
         return None
     stage = Stage(engine.staging)
     try:
         rows = _new_rows(call, table, plan, stage)
         work = functools.partial(log_changes.commit, _log_change(table, plan, change, rows))
-        return engine.jobs.run(call, str(table), while_writing(table.root, str(table), work)).version
+        with closed:
+            _check_unchanged(engine, table, plan)
+            return engine.jobs.run(call, str(table), while_writing(table.root, str(table), work)).version
     finally:
         stage.remove()
+
+
+def _check_unchanged(engine: Engine, table: Alterable, plan: _Plan) -> None:
+    """Raise ConflictError if the change was planned for another version, or for another table."""
+    newest = engine.log(table.root).snapshot()
+    planned = plan.found
+    if newest.version != planned.version or newest.metadata.table_id != planned.metadata.table_id:
+        raise ConflictError(table.name, "it was changed meanwhile")
 
 
 def _planned(call: Call, engine: Engine, table: Alterable, change: TableChange) -> _Plan | None:

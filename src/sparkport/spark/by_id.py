@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +77,7 @@ class ByIdStatement(SparkStatement):
         ids = np.concatenate([*self._ids, NO_IDS])
         if not len(ids):
             return Committed(0)
-        self._distinct = self._settled(ids)
+        self._distinct = np.unique(ids)
         with self._commits.alone(self._call):
             return self._commits.change(self._call, key, functools.partial(self._planned, key))
 
@@ -83,11 +85,6 @@ class ByIdStatement(SparkStatement):
         del committed
         changed = self._distinct if len(self._distinct) <= _MAX_REMEMBERED else None
         return OwnWrite(version, changed, self._readded() if self._is_rewritten else None)
-
-    @abstractmethod
-    def _settled(self, ids: Ids) -> Ids:
-        """Return the ids, each once; of rows that came twice the last counts."""
-        raise NotImplementedError
 
     @abstractmethod
     def _readded(self) -> Ids:
@@ -223,6 +220,8 @@ class UpdateStatement(ByIdStatement):
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
             raise InvalidRequestError("an UPDATE sets a column twice")
+        names = [column.exact.name for column in self._set]
+        self._checks = RowChecks(call, target, constraints_of(self._constraints, names))
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._set) + 1:
@@ -246,11 +245,15 @@ class UpdateStatement(ByIdStatement):
             old = old.set_column(index, old.schema.field(index), array)
         return old
 
-    def _settled(self, ids: Ids) -> Ids:
-        distinct = np.unique(ids)
-        if len(distinct) < len(ids):
+    def _prepare(self) -> None:
+        ids = np.concatenate([*self._ids, NO_IDS])
+        if len(np.unique(ids)) < len(ids):
             self._keep_last(ids)
-        return distinct
+        if self._checks.has_expressions:
+            # The commit tells of rows that are missing, and of who has removed them.
+            with contextlib.suppress(RowNotFoundError):
+                for place, rows in enumerate(self._changed_rows(self._target.newest_snapshot())):
+                    self._checks.evaluate(place, rows)
 
     def _readded(self) -> Ids:
         return self._distinct if len(self._distinct) <= _MAX_REMEMBERED else NO_IDS
@@ -280,25 +283,32 @@ class UpdateStatement(ByIdStatement):
 
     def _check_new_rows(self, plan: _Plan) -> None:
         """Check the rows as they will be: those that the commit is based on with the new values."""
-        names = [column.exact.name for column in self._set]
-        checks = RowChecks(self._call, self._target, constraints_of(self._constraints, names))
-        if not checks.has_any:
+        if not self._checks.has_any:
             return
+        self._checks.forget_keys()  # of a try that another writer has beaten
+        for place, rows in enumerate(self._changed_rows(plan.base)):
+            self._checks.add_evaluated(place, rows)
+        self._checks.check_keys(plan.base.version, self._distinct)
+
+    def _changed_rows(self, base: DeltaSnapshot) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as they will be: those of a snapshot with the new values."""
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
-            rows = self._ordered(self._target.rows_of(self._call, ids, plan.base), ids)
+            rows = self._ordered(self._target.rows_of(self._call, ids, base), ids)
+            if rows.num_rows < len(ids):
+                raise RowNotFoundError(int(np.setdiff1d(ids, rows.column(self._rowid).to_numpy())[0]))
             for column in self._set:
                 index = rows.schema.get_field_index(column.exact.name)
                 values = decode(staged.column(column.logical), column.exact)
                 rows = rows.set_column(index, column.exact, values)
-            checks.add(rows.select(self._plain.names))
-        checks.check_keys(plan.base.version, self._distinct)
+            yield rows.select(self._plain.names)
 
     def _keep_last(self, ids: Ids) -> None:
         """Let the last value for a row win, as it would one batch at a time."""
         _, from_end = np.unique(ids[::-1], return_index=True)
-        rows = self._stage.read().take(pa.array(len(ids) - 1 - from_end))
-        self._stage = self._stage.replaced(rows)
+        places = len(ids) - 1 - from_end
+        self._stage = self._stage.replaced(self._stage.read().take(pa.array(places)))
+        self._ids = [ids[places]]
 
 
 class DeleteStatement(ByIdStatement):
@@ -316,9 +326,6 @@ class DeleteStatement(ByIdStatement):
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, NO_IDS]))]
         self._ids.append(ids)
         return self._old_rows(ids) if self._returning else None
-
-    def _settled(self, ids: Ids) -> Ids:
-        return np.unique(ids)
 
     def _readded(self) -> Ids:
         return NO_IDS

@@ -23,6 +23,7 @@ from sparkport.catalog.predicates import (
 from sparkport.catalog.rowid import rowid_name
 from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
+from sparkport.expressions import referenced_columns
 from sparkport.expressions.constraints import check_expressions
 
 _MOST_LISTED = 1000
@@ -46,10 +47,14 @@ class Readable(Protocol):
         raise NotImplementedError
 
 
+class UncheckedRowsError(Exception):
+    """Rows have to pass CHECKs first, which is not done while others wait for the commit."""
+
+
 class RowChecks:
     """Checks new rows as they come; keys when all have come, among themselves and against the table.
 
-    Of the rows only the columns of keys are kept.
+    Of the rows of an INSERT only the columns of keys are kept.
     """
 
     def __init__(self, call: Call, table: Readable, constraints: TableConstraints) -> None:
@@ -58,6 +63,12 @@ class RowChecks:
         self._checks = constraints.checks
         self._keys = keys_of(constraints)
         self._kept: list[pa.RecordBatch] = []
+        self._passed: dict[int, pa.RecordBatch] = {}
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether rows have to be evaluated."""
+        return bool(self._checks)
 
     @property
     def has_keys(self) -> bool:
@@ -73,8 +84,26 @@ class RowChecks:
         """Check rows that have all columns. Raises ConstraintViolationError."""
         if self._checks:
             check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
-        if self._keys and rows.num_rows:
-            self._kept.append(rows.select(sorted({name for key in self._keys for name in key.columns})))
+        self._keep_keys(rows)
+
+    def evaluate(self, place: int, rows: pa.RecordBatch) -> None:
+        """Check rows that will be there if nobody changes the table. Raises ConstraintViolationError.
+
+        `place` tells the batches of a statement apart.
+        """
+        if not self._has_passed(place, rows):
+            check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
+            self._passed[place] = self._read_by_checks(rows)
+
+    def add_evaluated(self, place: int, rows: pa.RecordBatch) -> None:
+        """Take rows that have passed `evaluate`. Raises UncheckedRowsError for others."""
+        if self._checks and not self._has_passed(place, rows):
+            raise UncheckedRowsError
+        self._keep_keys(rows)
+
+    def forget_keys(self) -> None:
+        """Begin anew with the rows whose keys are compared."""
+        self._kept.clear()
 
     def check_keys(self, version: int, replaced: np.typing.NDArray[np.int64] | None = None) -> None:
         """Raise ConstraintViolationError if a version would have a key twice; `replaced` rows have others."""
@@ -85,6 +114,19 @@ class RowChecks:
             known = KeySet(self._table.name, key, fresh)
             for rows in self._present(key, fresh, version, replaced):
                 known.check_apart(rows)
+
+    def _keep_keys(self, rows: pa.RecordBatch) -> None:
+        if self._keys and rows.num_rows:
+            self._kept.append(rows.select(sorted({name for key in self._keys for name in key.columns})))
+
+    def _has_passed(self, place: int, rows: pa.RecordBatch) -> bool:
+        known, read = self._passed.get(place), self._read_by_checks(rows)
+        # NaN is not equal to itself, but to its bytes.
+        return known is not None and (read.equals(known) or read.serialize() == known.serialize())
+
+    def _read_by_checks(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        names = {name for text in self._checks for name in referenced_columns(text)}
+        return rows.select([name for name in rows.schema.names if name.lower() in names])
 
     def _present(
         self, key: Key, fresh: pa.Table, version: int, replaced: np.typing.NDArray[np.int64] | None

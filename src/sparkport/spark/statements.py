@@ -16,7 +16,7 @@ from sparkport.catalog.repeats import KeyMaker, StatementKey, check_returnable
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.expressions.constraints import check_not_null
-from sparkport.spark.checks import Readable, RowChecks
+from sparkport.spark.checks import Readable, RowChecks, UncheckedRowsError
 from sparkport.spark.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.commits import Committed, TableCommits
 from sparkport.spark.conflicts import NO_IDS, Basis, FinalConflictError, Ids, Versioned
@@ -34,6 +34,8 @@ from sparkport.spark.row_changes import Located
 from sparkport.spark.staging import Stage
 from sparkport.spark.transactions import OwnWrite
 from sparkport.spark.types import encode
+
+_MAX_TRIES = 5
 
 
 class Target(Readable, Versioned, Protocol):
@@ -139,8 +141,7 @@ class SparkStatement(Statement):
             with writing():
                 self._stage.close()
                 self._transactions.check(self._call)
-                with self._target.gate.shared(self._call), self._commits.turn(self._call, key):
-                    committed = self._committed_once(key)
+                committed = self._committed(key)
             if committed.affected:
                 version = committed.version
                 write = None if version is None else self._own_write(committed, version)
@@ -154,6 +155,21 @@ class SparkStatement(Statement):
         """Forget what was staged."""
         self._over = True
         self._stage.remove()
+
+    def _committed(self, key: StatementKey | None) -> Committed:
+        """Evaluate what has to be evaluated, then commit; again if others have changed the rows meanwhile."""
+        for _ in range(_MAX_TRIES):
+            self._call.check()
+            self._prepare()
+            try:
+                with self._target.gate.shared(self._call), self._commits.turn(self._call, key):
+                    return self._committed_once(key)
+            except UncheckedRowsError:
+                continue
+        raise FinalConflictError(self._name, "others kept changing the same rows")
+
+    def _prepare(self) -> None:
+        """Do what takes long and can be done while others commit."""
 
     def _committed_once(self, key: StatementKey | None) -> Committed:
         """Commit, unless another statement with the same key has done so meanwhile."""

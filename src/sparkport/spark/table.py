@@ -205,7 +205,7 @@ class DeltaTable(DynamicTable):
             self._rename(call, self, change.new_name)
             self.wrote(call, None)
             return
-        with self.gate.alone(call), writing():
+        with writing():
             self._durability.begin(self._log)
             version = alter(call, self._engine, self, change)
             self.wrote(call, None if version is None else OwnWrite(version, NO_IDS, NO_IDS))

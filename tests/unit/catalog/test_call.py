@@ -115,3 +115,18 @@ def test_many_threads_cancel_once() -> None:
         thread.join()
 
     assert seen == [1]
+
+
+def test_callback_of_a_block_is_gone_after_it() -> None:
+    """A cancellation reaches what is running, and not what is done."""
+    call = Call()
+    ran: list[str] = []
+    with call.cancelling(lambda: ran.append("first")):
+        pass
+    with call.cancelling(lambda: ran.append("second")):
+        call.cancel()
+
+    assert ran == ["second"]
+    with call.cancelling(lambda: ran.append("late")):
+        pass
+    assert ran == ["second", "late"]

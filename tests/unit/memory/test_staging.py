@@ -20,10 +20,11 @@ from sparkport.catalog import (
 )
 from sparkport.errors import CancelledError, ConflictError, NotFoundError, TransactionNotActiveError
 from sparkport.memory import MemoryCatalog
+from sparkport.memory.commits import Commits
 from sparkport.memory.rows import RowIds
 from sparkport.memory.staging import StagedTable
 from sparkport.memory.table import MemoryTable
-from sparkport.memory.versions import Change, Commits, History, TableState, Version
+from sparkport.memory.versions import Change, History, TableState, Version
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

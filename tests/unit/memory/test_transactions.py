@@ -7,8 +7,8 @@ import pytest
 from sparkport.catalog import Call, TransactionState
 from sparkport.catalog import ledger as module
 from sparkport.errors import NotFoundError, TransactionNotActiveError
+from sparkport.memory.commits import Commits
 from sparkport.memory.transactions import MemoryTransactions
-from sparkport.memory.versions import Commits
 
 
 @dataclass

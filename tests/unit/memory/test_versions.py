@@ -6,7 +6,8 @@ import pytest
 
 from sparkport.catalog import TimePoint, TimeUnit
 from sparkport.errors import NotFoundError
-from sparkport.memory.versions import Commits, History, TableState
+from sparkport.memory.commits import Commits
+from sparkport.memory.versions import History, TableState
 
 STATE = TableState(pa.schema([("n", pa.int64())]))
 OTHER = TableState(pa.schema([("m", pa.int64())]))

@@ -1,0 +1,216 @@
+"""Queries of clients' expressions, run by worker processes with limits on memory and time."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import structlog
+
+from sparkport.catalog.call import Call
+from sparkport.errors import InvalidRequestError, LimitExceededError, UnavailableError
+
+TIME_LIMIT_SECONDS = 10.0
+"""How long one query may take."""
+MEMORY_LIMIT_MEGABYTES = 512
+"""How much memory a worker may use beyond what it starts with."""
+
+_MAX_WORKERS = 4
+_MAX_IDLE_WORKERS = 2
+_MAX_WAIT_SECONDS = 30.0
+# A worker that has needed much memory once keeps it, so that a new one takes its place.
+_RETIRING_MEGABYTES = 300
+_POLL_SECONDS = 0.02
+# What Python and the C library need to run at all; above all no secret.
+_PASSED_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
+
+_log = structlog.get_logger("sparkport")
+
+
+class QueryFailedError(InvalidRequestError):
+    """A query is not valid or fails for a row; its text is DuckDB's reason."""
+
+
+class _Worker:
+    """A process that runs one query at a time."""
+
+    def __init__(self) -> None:
+        variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        variables["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+        script = str(Path(__file__).with_name("worker.py"))
+        self._process = subprocess.Popen(  # noqa: S603  (our own file)
+            [sys.executable, "-P", "-s", script, str(MEMORY_LIMIT_MEGABYTES)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=variables,
+            start_new_session=True,  # Ctrl-C is for the server, which lets its calls finish
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests = self._process.stdin
+        self._answers = self._process.stdout
+        self.is_reusable = True
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    def run(self, call: Call, query: str, parameters: Sequence[str], rows: pa.Table | None) -> pa.Table:
+        """Return the rows of a query."""
+        self.is_reusable = False
+        body = b"" if rows is None else _serialized(rows)
+        remaining = call.remaining()
+        seconds = TIME_LIMIT_SECONDS if remaining is None else min(max(remaining, 0.001), TIME_LIMIT_SECONDS)
+        request = {"query": query, "parameters": parameters, "seconds": seconds, "bytes": len(body)}
+        try:
+            with call.cancelling(self._process.kill):
+                self._requests.write(json.dumps(request).encode() + b"\n")
+                self._requests.write(body)
+                self._requests.flush()
+                answer = json.loads(self._answers.readline() or "{}")
+                data = self._answers.read(answer.get("bytes", 0))
+        except BrokenPipeError:
+            answer, data = {}, b""
+        match answer.get("kind"):
+            case "rows" if len(data) == answer["bytes"]:
+                # A call that was cancelled meanwhile may still be about to end the process.
+                self.is_reusable = answer["megabytes"] < _RETIRING_MEGABYTES and not call.cancelled
+                return pa.ipc.open_stream(data).read_all()
+            case "error":
+                self.is_reusable = not answer["is_fatal"] and not call.cancelled
+                raise QueryFailedError(answer["reason"])
+            case "memory":
+                raise _out_of_memory()
+        raise self._lost(call)
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        self._process.kill()
+        self._process.wait()
+        # What was not sent is of no use to anybody.
+        with contextlib.suppress(BrokenPipeError):
+            self._requests.close()
+        self._answers.close()
+
+    def _lost(self, call: Call) -> Exception:
+        """Return why the process has ended in the middle of a query."""
+        status = self._process.wait()
+        call.check()
+        if status == -signal.SIGALRM:
+            return LimitExceededError(f"evaluating it took longer than {TIME_LIMIT_SECONDS:g} seconds")
+        _log.warning("expression worker ended", status=status)
+        if status < 0:  # DuckDB does not survive every failed allocation
+            return _out_of_memory()
+        return UnavailableError(f"the worker process for expressions ended with status {status}")
+
+
+class Sandbox:
+    """Hands queries to a few workers, which are started when needed and kept for the next query.
+
+    One of them is for quick queries alone, so that these do not wait for the others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._busy = 0
+
+    @property
+    def busy_workers(self) -> int:
+        """How many queries run now."""
+        return self._busy
+
+    def run(
+        self,
+        call: Call,
+        query: str,
+        parameters: Sequence[str] = (),
+        rows: pa.Table | None = None,
+        *,
+        is_quick: bool = False,
+    ) -> pa.Table:
+        """Return the rows of a query, which may read the `rows` given.
+
+        Raises QueryFailedError, and LimitExceededError for one that takes too much memory or time. It ends
+        with the call.
+        """
+        self._wait(call, _MAX_WORKERS if is_quick else _MAX_WORKERS - 1)
+        try:
+            worker = self._take()
+            try:
+                return worker.run(call, query, parameters, rows)
+            finally:
+                self._give_back(worker)
+        finally:
+            with self._lock:
+                self._busy -= 1
+
+    def close(self) -> None:
+        """End the workers that wait for a query."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def _wait(self, call: Call, limit: int) -> None:
+        """Return when fewer queries than the limit run, and count one more."""
+        for _ in range(round(_MAX_WAIT_SECONDS / _POLL_SECONDS)):
+            call.check()
+            with self._lock:
+                if self._busy < limit:
+                    self._busy += 1
+                    return
+            call.wait_cancelled(_POLL_SECONDS)
+        raise LimitExceededError(f"{limit} expressions are being evaluated already; try again later")
+
+    def _take(self) -> _Worker:
+        while True:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            if worker is None:
+                return _started()
+            if worker.is_alive:
+                return worker
+            worker.close()
+
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if worker.is_reusable and len(self._idle) < _MAX_IDLE_WORKERS:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+
+SANDBOX = Sandbox()
+"""The sandbox of this process."""
+atexit.register(SANDBOX.close)
+
+
+def _started() -> _Worker:
+    try:
+        return _Worker()
+    except OSError as error:
+        raise UnavailableError(f"no process for expressions can be started: {error.strerror}") from error
+
+
+def _serialized(rows: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def _out_of_memory() -> LimitExceededError:
+    return LimitExceededError(f"evaluating it needs more than {MEMORY_LIMIT_MEGABYTES} MB of memory")
