@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession, SQLContext
 
 from sparkport.errors import UnavailableError
 from sparkport.spark.java import VECTOR_MODULE, JavaHome
+from sparkport.spark.settings import NO_EXTERNAL_XML
 
 SPARK_HOME = Path(pyspark.__file__).parent
 
@@ -109,9 +110,14 @@ class Jvm:
         # PySpark's own way to a gateway that runs already: it also imports the classes that PySpark needs.
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:
-            return launch_gateway()  # type: ignore[no-untyped-call]
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        # Here and not on the command line, where options of the user's could undo it, and where it would
+        # keep Ivy from reading its own schemas.
+        for name in NO_EXTERNAL_XML:
+            gateway.jvm.java.lang.System.setProperty(name, "")
+        return gateway
 
     def end(self, patience: float) -> None:
         """End the process and its Python workers, by force when it takes longer than `patience` seconds."""

@@ -23,6 +23,10 @@ _JOINED = {
     "spark.sql.extensions": ",",
 }
 
+NO_EXTERNAL_XML = ("javax.xml.accessExternalDTD", "javax.xml.accessExternalSchema")
+"""Properties of Java which, when they are empty, keep XML from fetching what it refers to."""
+
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 # What may be set on a session that runs already, and so also over Spark Connect.
@@ -179,7 +183,12 @@ def start_conf(
         ours["spark.python.unix.domain.socket.enabled"] = "true"
     else:
         ours["spark.jars"] = ",".join(names)
-    return session_conf(settings) | _merged(ours, settings.conf)
+    conf = session_conf(settings) | _merged(ours, settings.conf)
+    if not settings.is_embedded:
+        # After the user's: Java takes the last of several.
+        options = (conf.get(_EXECUTOR_OPTIONS, ""), *(f"-D{name}=" for name in NO_EXTERNAL_XML))
+        conf[_EXECUTOR_OPTIONS] = " ".join(filter(None, options))
+    return conf
 
 
 def _java_options(scratch: Path) -> list[str]:

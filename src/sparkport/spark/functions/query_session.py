@@ -89,7 +89,7 @@ class QuerySession:
         plan = state.sqlParser().parsePlan(sql)
         plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
         plan = state.analyzer().WindowsSubstitution().apply(plan)
-        count = query_rules.check_parsed(json.loads(plan.toJSON()))
+        count = query_rules.check_parsed(json.loads(plan.toJSON()), self.functions)
         names = [_name(relation) for relation in _relations(plan)]
         if len(names) != count:
             raise PermissionDeniedError("query does not allow this way to name a table")
