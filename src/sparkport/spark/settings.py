@@ -23,6 +23,9 @@ _JOINED = {
     "spark.sql.extensions": ",",
 }
 
+IVY_SETTINGS = "SPARKPORT_IVY_SETTINGS"
+"""The variable that names a description of another Maven repository."""
+
 NO_EXTERNAL_XML = ("javax.xml.accessExternalDTD", "javax.xml.accessExternalSchema")
 """Properties of Java which, when they are empty, keep XML from fetching what it refers to."""
 
@@ -124,7 +127,7 @@ class SparkSettings:
     @property
     def ivy_settings(self) -> str | None:
         """The user's description of another Maven repository."""
-        return self.conf.get("spark.jars.ivySettings") or os.environ.get("SPARKPORT_IVY_SETTINGS") or None
+        return self.conf.get("spark.jars.ivySettings") or os.environ.get(IVY_SETTINGS) or None
 
     @property
     def brings_delta(self) -> bool:
@@ -181,6 +184,9 @@ def start_conf(
         ours["spark.local.dir"] = str(scratch / "local")
         ours["spark.python.daemon.module"] = "sparkport.spark.daemon"
         ours["spark.python.unix.domain.socket.enabled"] = "true"
+        # Other users of the machine can reach the ports on loopback too. In local mode Spark makes the
+        # secret up by itself and keeps it in its memory.
+        ours["spark.authenticate"] = "true"
     else:
         ours["spark.jars"] = ",".join(names)
     conf = session_conf(settings) | _merged(ours, settings.conf)
