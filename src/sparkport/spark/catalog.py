@@ -76,7 +76,7 @@ class SparkCatalog(DynamicCatalog):
     def __init__(self, engine: Engine, switches: Switches = NO_FUNCTIONS) -> None:
         self.engine = engine
         self._scalars = SparkScalars(engine)
-        self.functions = catalog_functions(engine, self, switches, self._scalars.register)
+        self.functions = catalog_functions(engine, self, switches, self._scalars)
         self._ddl = Gate()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
@@ -46,6 +47,7 @@ class Engine:
         self._row_ids: dict[str, RowIds] = {}
         self._commits: dict[str, TableCommits] = {}
         self._lock = threading.Lock()
+        self._on_close: list[Callable[[], None]] = []
 
     def log(self, root: str) -> DeltaLog:
         """Return the log of a table; the same object at every call, so that what it has read is kept."""
@@ -86,7 +88,13 @@ class Engine:
         """Where dropped folders go before their files do."""
         return f"{self.warehouse.root}/_sparkport/trash"
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Run `callback` before Spark is stopped."""
+        self._on_close.append(callback)
+
     def close(self) -> None:
         """Stop all scans and Spark."""
+        for callback in self._on_close:
+            callback()
         self.jobs.close()
         self.host.stop()

@@ -22,7 +22,10 @@ def catalog(spark: SparkSession, spark_host: SparkHost) -> Iterator[SparkCatalog
     """Return the catalog of the session's warehouse."""
     del spark
     engine = Engine(spark_host)
-    yield SparkCatalog(engine, Switches(query=True))
+    made = SparkCatalog(engine, Switches(query=True))
+    yield made
+    for close in engine._on_close:
+        close()
     engine.jobs.close()
 
 
