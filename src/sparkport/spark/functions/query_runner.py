@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.scan import ScanOptions
+from sparkport.errors import SparkportError
+from sparkport.spark.errors import statement_failure
 from sparkport.spark.functions.query_session import QuerySessions, QueryTable
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.session_table import stored_rows
@@ -53,23 +56,40 @@ class SessionRunner(QueryRunner):
 
     def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query."""
-        return self._jobs.run(call, NAME, lambda session: self._sessions.beside(session).table_names(sql))
+        with _statement():
+            return self._jobs.run(call, NAME, lambda session: self._sessions.beside(session).table_names(sql))
 
     def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
         """Return the columns of a query."""
-        return self._jobs.run(
-            call, NAME, lambda session: self._sessions.beside(session).frame(sql, tables).schema.json()
-        )
+        with _statement():
+            return self._jobs.run(
+                call, NAME, lambda session: self._sessions.beside(session).frame(sql, tables).schema.json()
+            )
 
     def rows(
         self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the stored values of the rows."""
         read = functools.partial(_frame, self._sessions, sql, tables)
-        return stored_rows(self._jobs, call, NAME, read, spark_schema, options)
+        with _statement():
+            yield from stored_rows(self._jobs, call, NAME, read, spark_schema, options)
 
     def stop(self) -> None:
         """Do nothing: the session ends with its Spark."""
+
+
+@contextlib.contextmanager
+def _statement() -> Iterator[None]:
+    """Run a statement of a client's, whose values it is told about."""
+    try:
+        yield
+    except SparkportError:
+        raise
+    except Exception as error:
+        ours = statement_failure(error)
+        if ours is None:
+            raise
+        raise ours from error
 
 
 def _frame(
