@@ -189,6 +189,9 @@ def start_conf(
         ours["spark.authenticate"] = "true"
     else:
         ours["spark.jars"] = ",".join(names)
+        # A cancelled task that does not end costs its executor. In local mode the reaper only looks on.
+        ours["spark.task.reaper.enabled"] = "true"
+        ours["spark.task.reaper.killTimeout"] = "60s"
     conf = session_conf(settings) | _merged(ours, settings.conf)
     if not settings.is_embedded:
         # After the user's: Java takes the last of several.

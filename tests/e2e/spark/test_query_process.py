@@ -16,14 +16,15 @@ from sparkport.protocol import flight_pb2 as pb
 from sparkport.spark.functions.query_worker import CANCEL_SECONDS
 from tests.flight_client import Flight, refusal, table_of
 
-from .lake import LakeServer, await_gone, descendants, is_gone, kill, local_table, wait_until
+from .lake import LakeServer, await_gone, command, descendants, is_gone, kill, local_table, wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(400)
 
 # Each row takes Java longer than any test: it tries every way to cut the text into groups.
 _ENDLESS = "SELECT id FROM range(0, 2, 1, 2) WHERE concat(repeat('a', 60), id) RLIKE '^(.*a){25}$'"
 _ENDLESS_CONSTANT = "SELECT repeat('a', 60) || '!' RLIKE '^(.*a){25}$' AS v"
 _SCAN_SECONDS = 15.0  # a few hundred milliseconds on an idle machine; without isolation it is for ever
+_QUERY_SECONDS = 30
 _SECRET = "not-for-children"
 
 
@@ -34,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
     local_table(folder / "warehouse" / "shop.db" / "old", pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
     with LakeServer(
         folder,
-        *("--allow-query", "--query-timeout", "60", "--master", "local[2]"),
+        *("--allow-query", "--query-timeout", f"{_QUERY_SECONDS}", "--master", "local[2]"),
         env={"SPARKPORT_TOKEN": _SECRET},
     ) as running:
         assert len(running.rows("shop", "old")) == 3
@@ -63,20 +64,17 @@ def test_endless_queries_leave_the_tables_alone_and_end_with_their_clients(serve
         assert _rows(flight, "SELECT max(n) AS m FROM shop.old") == [{"m": 3}]
 
 
-def test_a_query_that_ran_out_of_time_says_so_and_is_ended(tmp_path: Path) -> None:
+def test_a_query_that_ran_out_of_time_says_so_and_is_ended(server: LakeServer) -> None:
     """What Spark computes before there are tasks cannot be cancelled, and ends all the same."""
-    with (
-        LakeServer(tmp_path, "--allow-query", "--query-timeout", "20") as running,
-        running.flight() as flight,
-    ):
-        _await_queries(flight)
-        (java,) = _query_java(running)
+    (java,) = _query_java(server)
+    with server.flight() as flight:
         status = refusal(lambda: list(_begin(flight, _ENDLESS_CONSTANT)))
         await_gone([java])
 
         assert status == (
             "DEADLINE_EXCEEDED",
-            "the query took longer than 20 seconds, the limit of this server (--query-timeout)",
+            f"the query took longer than {_QUERY_SECONDS} seconds, the limit of this server"
+            " (--query-timeout)",
         )
         _await_queries(flight)
 
@@ -96,7 +94,7 @@ def test_a_client_that_leaves_early_cancels_a_query_that_can_be_cancelled(server
 def test_the_process_for_queries_may_be_killed(server: LakeServer) -> None:
     """The next query starts it again; the tables do not notice."""
     (java,) = _query_java(server)
-    python = next(pid for pid in descendants(server.process.pid) if java in descendants(pid))
+    (python,) = _query_process(server)
     kill(python)
     await_gone([python, java])
     _check_tables(server)
@@ -114,22 +112,21 @@ def test_no_process_of_the_server_gets_its_token(server: LakeServer) -> None:
         assert _SECRET.encode() not in Path(f"/proc/{process}/environ").read_bytes()
 
 
-def test_all_processes_end_with_the_server(tmp_path: Path) -> None:
-    """Also when it is killed and cannot tell them."""
-    with LakeServer(tmp_path, "--allow-query") as running:
-        with running.flight() as flight:
-            _await_queries(flight)
-        processes = descendants(running.process.pid)
-        kill(running.process.pid)
-        await_gone(processes)
+def test_all_processes_end_with_the_server(server: LakeServer) -> None:
+    """Also when it is killed and cannot tell them. The last test: it leaves no server."""
+    (java,) = _query_java(server)
+    (python,) = _query_process(server)
+    kill(server.process.pid)
 
-    assert len(processes) >= 3
+    await_gone([java, python])
+
+
+def _query_process(server: LakeServer) -> list[int]:
+    return [pid for pid in descendants(server.process.pid) if "query_worker" in command(pid)]
 
 
 def _query_java(server: LakeServer) -> list[int]:
-    """Return the Java of the queries: the one whose parent is another Python than the server."""
-    children = [pid for pid in descendants(server.process.pid) if pid not in server.java()]
-    return [pid for pid in server.java() if any(pid in descendants(child) for child in children)]
+    return [pid for python in _query_process(server) for pid in descendants(python) if pid in server.java()]
 
 
 def _ticket(flight: Flight, sql: str) -> bytes:
@@ -159,7 +156,7 @@ def _await_queries(flight: Flight) -> None:
                 raise
             return False
 
-    wait_until(answered, "queries are not answered")
+    wait_until(answered, "queries are not answered", seconds=200)
 
 
 def _check_tables(server: LakeServer) -> None:

@@ -194,3 +194,12 @@ def test_an_embedded_spark_authenticates_who_connects() -> None:
     """On a cluster it is the user's to set up."""
     assert start_conf(SparkSettings("/data"), JARS, SCRATCH)["spark.authenticate"] == "true"
     assert "spark.authenticate" not in start_conf(SparkSettings("/data", master="yarn"), JARS, SCRATCH)
+
+
+def test_on_a_cluster_tasks_that_do_not_end_cost_their_executor() -> None:
+    """In local mode that would be the driver, and Spark does not do it."""
+    conf = start_conf(SparkSettings("/data", master="yarn"), JARS, SCRATCH)
+
+    assert conf["spark.task.reaper.enabled"] == "true"
+    assert conf["spark.task.reaper.killTimeout"] == "60s"
+    assert "spark.task.reaper.enabled" not in start_conf(SparkSettings("/data"), JARS, SCRATCH)

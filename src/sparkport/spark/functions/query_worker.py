@@ -32,7 +32,7 @@ from sparkport.spark.session import SparkHost
 
 _log = structlog.get_logger("sparkport.query")
 
-_NICENESS = 5  # scans and writes of the server come first where processors are short
+_NICENESS = 3  # scans and writes of the server come first where processors are short
 _LOOK_SECONDS = 1.0
 CANCEL_SECONDS = 10.0
 """How long a cancelled query may still run before its Spark is killed."""
