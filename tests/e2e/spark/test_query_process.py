@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(400)
 _ENDLESS = "SELECT id FROM range(0, 2, 1, 2) WHERE concat(repeat('a', 60), id) RLIKE '^(.*a){25}$'"
 _ENDLESS_CONSTANT = "SELECT repeat('a', 60) || '!' RLIKE '^(.*a){25}$' AS v"
 _SCAN_SECONDS = 15.0  # a few hundred milliseconds on an idle machine; without isolation it is for ever
-_QUERY_SECONDS = 30
+_QUERY_SECONDS = 60
 _SECRET = "not-for-children"
 
 
@@ -41,7 +41,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
         assert len(running.rows("shop", "old")) == 3
         with running.flight() as flight:
             _await_queries(flight)
-            assert _rows(flight, "SELECT sum(n) AS s FROM shop.old") == [{"s": 6}]
         yield running
 
 
@@ -61,7 +60,6 @@ def test_endless_queries_leave_the_tables_alone_and_end_with_their_clients(serve
     assert time.monotonic() - left < CANCEL_SECONDS + 10
     with server.flight() as flight:
         _await_queries(flight)
-        assert _rows(flight, "SELECT max(n) AS m FROM shop.old") == [{"m": 3}]
 
 
 def test_a_query_that_ran_out_of_time_says_so_and_is_ended(server: LakeServer) -> None:
@@ -73,8 +71,10 @@ def test_a_query_that_ran_out_of_time_says_so_and_is_ended(server: LakeServer) -
 
         assert status == (
             "DEADLINE_EXCEEDED",
-            f"the query took longer than {_QUERY_SECONDS} seconds, the limit of this server"
-            " (--query-timeout)",
+            (
+                f"the query took longer than {_QUERY_SECONDS} seconds, the limit of this server"
+                " (--query-timeout)"
+            ),
         )
         _await_queries(flight)
 
@@ -150,7 +150,7 @@ def _await_queries(flight: Flight) -> None:
 
     def answered() -> bool:
         try:
-            return _rows(flight, "SELECT 1 AS one") == [{"one": 1}]
+            return _rows(flight, "SELECT min(n) AS m FROM shop.old") == [{"m": 1}]
         except grpc.RpcError as error:
             if error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE):
                 raise
