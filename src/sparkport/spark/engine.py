@@ -89,12 +89,16 @@ class Engine:
         return f"{self.warehouse.root}/_sparkport/trash"
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Run `callback` before Spark is stopped."""
+        """Run `callback` when the engine stops its work."""
         self._on_close.append(callback)
 
-    def close(self) -> None:
-        """Stop all scans and Spark."""
+    def stop_work(self) -> None:
+        """Stop all scans, and what runs beside Spark; another engine may go on with it."""
         for callback in self._on_close:
             callback()
         self.jobs.close()
+
+    def close(self) -> None:
+        """Stop all scans and Spark."""
+        self.stop_work()
         self.host.stop()

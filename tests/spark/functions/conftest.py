@@ -22,11 +22,8 @@ def catalog(spark: SparkSession, spark_host: SparkHost) -> Iterator[SparkCatalog
     """Return the catalog of the session's warehouse."""
     del spark
     engine = Engine(spark_host)
-    made = SparkCatalog(engine, Switches(query=True))
-    yield made
-    for close in engine._on_close:
-        close()
-    engine.jobs.close()
+    yield SparkCatalog(engine, Switches(query=True))
+    engine.stop_work()
 
 
 @pytest.fixture(scope="module")

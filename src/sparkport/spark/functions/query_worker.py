@@ -10,7 +10,6 @@ import contextlib
 import functools
 import logging
 import os
-import select
 import socket
 import sys
 import threading
@@ -92,8 +91,8 @@ def _answers(runner: SessionRunner, call: Call, request: Request) -> Iterator[An
 
 def _watch(connection: socket.socket, call: Call) -> None:
     """Cancel the call when the server closes its end, which is the first thing that comes from there."""
-    with contextlib.suppress(OSError, ValueError):
-        select.select([connection], [], [])
+    with contextlib.suppress(OSError):
+        connection.recv(1, socket.MSG_PEEK)
     call.cancel()
 
 
@@ -104,6 +103,9 @@ def _end_stuck(host: SparkHost, jobs: Jobs) -> None:
         try:
             stuck = jobs.still_running(CANCEL_SECONDS)
         except SparkportError:  # Spark is being started again
+            continue
+        except Exception as error:  # noqa: BLE001  (nobody else would look at the next query)
+            _log.warning("the queries of Spark cannot be looked at", reason=type(error).__name__)
             continue
         if stuck:
             _log.warning(
