@@ -215,6 +215,15 @@ def serve(
             help="Spark: also the function query(sql), which runs Spark SQL that only reads the warehouse.",
         ),
     ] = False,
+    query_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_QUERY_TIMEOUT",
+            min=0.1,
+            metavar="SECONDS",
+            help="Spark: how long a statement of query(sql) may take, until its last row is sent.",
+        ),
+    ] = 600.0,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -331,7 +340,7 @@ def serve(
                 adopts=adopt,
                 transaction_idle=transaction_idle,
                 sample=sample,
-                switches=Switches(functions, allow_query),
+                switches=Switches(functions, allow_query, query_timeout),
                 trash_hours=trash_hours,
             )
             catalogs = lakehouse.catalogs(catalog)

@@ -202,10 +202,10 @@ class CancelledError(SparkportError):
 
 
 class DeadlineExceededError(SparkportError):
-    """The deadline of the call has passed."""
+    """The deadline of the call has passed, or the time that the server gives to a statement."""
 
-    def __init__(self) -> None:
-        super().__init__("the deadline of the call has passed")
+    def __init__(self, message: str = "the deadline of the call has passed") -> None:
+        super().__init__(message)
 
 
 class ClientSilentError(DeadlineExceededError):

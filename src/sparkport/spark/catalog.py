@@ -88,7 +88,7 @@ class SparkCatalog(DynamicCatalog):
         self.engine = engine
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
-        self.functions = catalog_functions(engine, self, switches, self._scalars.register, undrop)
+        self.functions = catalog_functions(engine, self, switches, self._scalars, undrop)
         self._ddl = Gate()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
@@ -48,6 +49,7 @@ class Engine:
         self._row_ids: dict[str, RowIds] = {}
         self._commits: dict[str, TableCommits] = {}
         self._lock = threading.Lock()
+        self._on_close: list[Callable[[], None]] = []
 
     def log(self, root: str) -> DeltaLog:
         """Return the log of a table; the same object at every call, so that what it has read is kept."""
@@ -86,7 +88,17 @@ class Engine:
         """Where rows are kept until they are committed."""
         return f"{self.warehouse.root}/_sparkport/staging"
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Run `callback` when the engine stops its work."""
+        self._on_close.append(callback)
+
+    def stop_work(self) -> None:
+        """Stop all scans, and what runs beside Spark; another engine may go on with it."""
+        for callback in self._on_close:
+            callback()
+        self.jobs.close()
+
     def close(self) -> None:
         """Stop all scans and Spark."""
-        self.jobs.close()
+        self.stop_work()
         self.host.stop()

@@ -29,6 +29,7 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
+from sparkport.spark.java_causes import java_causes
 
 
 class VacuumedError(NotFoundError):
@@ -188,6 +189,21 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_SILENT, lambda _: UnavailableError("Spark does not answer now; try again")),
 )
 
+# SQL states of values and limits: whatever words such an error has, they are about the statement.
+_VALUE_STATES = ("21", "22", "23505", "54", "P0")
+_STATEMENT_STATES = ("42",)
+_UNSUPPORTED_STATES = ("0A",)
+
+# What Java raises for values of a statement where Spark has no condition of its own.
+_VALUE_CLASSES = re.compile(
+    r"java\.lang\.(Arithmetic|NumberFormat|IllegalArgument|NegativeArraySize|\w*IndexOutOfBounds)Exception"
+    r"|java\.(util\.regex|util\.\w*Format\w*|time|text|net|nio\.charset|security)\b.*"
+    r"|javax\.(xml|crypto)\..*|org\.xml\.sax\..*|com\.fasterxml\.jackson\..*"
+    r"|org\.apache\.spark\.SparkIllegalArgumentException"
+)
+_UNSORTED = "_LEGACY_ERROR_TEMP_"  # conditions that Spark has given no SQL state yet
+_STACK_OVERFLOW = "java.lang.StackOverflowError"
+
 # After these a session is of no more use.
 _LOST = (
     r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_|"
@@ -230,12 +246,31 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
     if decision is Decision.FAULT or user_failure(error) is not None:
         return None
     text = _text(error)
-    ours = _by_condition(error, table) or next(
-        (maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None
+    ours = (
+        _by_condition(error, table)
+        or _by_cause(error, _VALUE_STATES, InvalidRequestError)
+        or next((maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None)
+        or _by_cause(error, _STATEMENT_STATES, InvalidRequestError)
+        or _by_cause(error, _UNSUPPORTED_STATES, PreconditionError)
     )
     if ours is None and decision is Decision.REQUEST:
         return InvalidRequestError(readable(next(_texts(error))))
     return ours
+
+
+def statement_failure(error: BaseException) -> SparkportError | None:
+    """Return what Java says of the values in a statement that a client wrote, or None for anything else.
+
+    Only where all of the statement is the client's: of the server's own it would blame the wrong side.
+    """
+    causes = java_causes(error)
+    if any(cause.kind == _STACK_OVERFLOW for cause in causes):
+        return InvalidRequestError("the statement is nested too deeply")
+    for cause in reversed(causes):
+        if _VALUE_CLASSES.fullmatch(cause.kind) or cause.condition.startswith(_UNSORTED):
+            said = readable(cause.message.removeprefix("requirement failed: "))
+            return InvalidRequestError(said or f"Spark cannot compute this ({cause.kind.rpartition('.')[2]})")
+    return None
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -306,12 +341,21 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
         if kind:
             return make(kind, _named(parameters, names, table))
     match state[:2]:
-        case "22" | "42" | "P0":
+        case "21" | "22" | "42" | "54" | "P0":
             return InvalidRequestError(readable(next(_texts(error))))
         case "0A":
             return PreconditionError(readable(next(_texts(error))))
         case _:
             return None
+
+
+def _by_cause(
+    error: BaseException, states: tuple[str, ...], make: Callable[[str], SparkportError]
+) -> SparkportError | None:
+    """Return what a cause of an error says that has one of these SQL states."""
+    found = (cause for cause in java_causes(error) if cause.state.startswith(states))
+    cause = next(found, None)
+    return None if cause is None else make(readable(cause.message))
 
 
 def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
+from pyspark import SparkStageInfo
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
@@ -36,11 +38,21 @@ class Progress:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Cancelled:
+    at: float
+    futures: tuple[Future[Any], ...]
+
+
 class Jobs:
     """Runs work on a Spark session and stops it when nobody wants its results any more."""
 
-    def __init__(self, host: SparkHost) -> None:
+    def __init__(self, host: SparkHost, *, keeps_cancelled: bool = False) -> None:
+        """With `keeps_cancelled`, `still_running` knows of cancelled work; it has to be called then."""
         self.host = host
+        self._keeps_cancelled = keeps_cancelled
+        self._cancelled: dict[str, _Cancelled] = {}
+        self._lock = threading.Lock()
         # PySpark pairs each thread with one of the JVM, so threads are kept.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spark-job")
         # Threads of its own: those of the jobs may all be busy with what is to be cancelled.
@@ -124,6 +136,22 @@ class Jobs:
         finally:
             finished = True
 
+    def still_running(self, seconds: float) -> int:
+        """Return how much work there is that was cancelled so many seconds ago and has not ended.
+
+        Spark can only ask a task to end, and what it computes before there are tasks not even that.
+        """
+        with self._lock:
+            cancelled = tuple(self._cancelled.items())
+        count = 0
+        for group, work in cancelled:
+            if all(future.done() for future in work.futures) and not self._active_tasks(group):
+                with self._lock:
+                    del self._cancelled[group]
+            else:
+                count += time.monotonic() - work.at > seconds
+        return count
+
     def close(self) -> None:
         """Let no more work begin."""
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -145,14 +173,20 @@ class Jobs:
     def _progress(self, group: str) -> Progress | None:
         if self.host.is_connect:
             return None
+        stages = self._stages(group)
+        return Progress(
+            sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+        )
+
+    def _active_tasks(self, group: str) -> int:
+        return sum(stage.numActiveTasks for stage in self._stages(group))
+
+    def _stages(self, group: str) -> list[SparkStageInfo]:
         with self.host.use(Call()) as session:
             tracker = session.sparkContext.statusTracker()
             jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
             stages = {stage for job in jobs for stage in job.stageIds}
-            known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
-        return Progress(
-            sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
-        )
+            return [info for info in map(tracker.getStageInfo, stages) if info is not None]
 
     def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> Future[T]:
         try:
@@ -163,6 +197,9 @@ class Jobs:
     def _cancel(self, group: str, running: Sequence[Future[T]]) -> None:
         for future in running:
             future.cancel()
+        if self._keeps_cancelled:
+            with self._lock:
+                self._cancelled.setdefault(group, _Cancelled(time.monotonic(), tuple(running)))
         # A pool that was shut down takes nothing more; Spark's end ends its jobs.
         with contextlib.suppress(RuntimeError):
             self._cancelling.submit(self._interrupt, group)

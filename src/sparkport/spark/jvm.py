@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession, SQLContext
 
 from sparkport.errors import UnavailableError
 from sparkport.spark.java import VECTOR_MODULE, JavaHome
+from sparkport.spark.settings import IVY_SETTINGS, NO_EXTERNAL_XML
 
 SPARK_HOME = Path(pyspark.__file__).parent
 
@@ -59,6 +60,7 @@ exec {java} "$@"
 # Spark's own redaction rule. The command line of a process can be read by everyone on the machine.
 _SECRET_WORDS = ("secret", "password", "token", "access.key", "accesskey")
 
+_SERVER_VARIABLES = "SPARKPORT_"
 _REMEMBERED_LINES = 50
 
 
@@ -109,9 +111,14 @@ class Jvm:
         # PySpark's own way to a gateway that runs already: it also imports the classes that PySpark needs.
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:
-            return launch_gateway()  # type: ignore[no-untyped-call]
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        # Here and not on the command line, where options of the user's could undo it, and where it would
+        # keep Ivy from reading its own schemas.
+        for name in NO_EXTERNAL_XML:
+            gateway.jvm.java.lang.System.setProperty(name, "")
+        return gateway
 
     def end(self, patience: float) -> None:
         """End the process and its Python workers, by force when it takes longer than `patience` seconds."""
@@ -182,9 +189,22 @@ def _command(conf: Mapping[str, str]) -> list[str]:
     return [*command, "pyspark-shell"]
 
 
+def child_environment() -> dict[str, str]:
+    """Return the environment for a process of the server's own, without the settings of the server.
+
+    The token is among them, and SPARKPORT_CONF may have keys of an object store. What Spark's tasks run,
+    the functions of users too, can read the environment of their process.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_SERVER_VARIABLES) or name == IVY_SETTINGS
+    }
+
+
 def _environment(java: JavaHome, scratch: Path) -> dict[str, str]:
     return {
-        **os.environ,
+        **child_environment(),
         "JAVA_HOME": str(java.path if java.has_vectors else _without_vectors(java, scratch)),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_CONNECT_MODE": "0",

@@ -135,6 +135,13 @@ class SparkHost:
             # PySpark goes on trying for minutes to reach a Spark Connect server that does not answer.
             starter.join(patience)
 
+    def kill(self) -> None:
+        """End Spark's process at once. It is started again; what runs on it gets UnavailableError."""
+        link = self._link
+        if link is not None and link.jvm is not None:
+            link.jvm.kill()
+            self._lose(link)
+
     def _wait(self, call: Call) -> _Link:
         begun = reported = time.monotonic()
         with self._changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from sparkport.errors import ConflictError, InvalidRequestError
 from sparkport.spark import sql_lane
 from sparkport.spark.columns import TableColumn
 from sparkport.spark.engine import Engine
+from sparkport.spark.jobs import Jobs
 from sparkport.spark.queries import narrowed
 from sparkport.spark.session_relations import Relation, comparable_columns, relation_columns
 from sparkport.spark.sql_lane import Query
@@ -127,16 +128,35 @@ def scan_query(
 ) -> pa.RecordBatchReader:
     """Return the rows of what `read` gives, which must still have the columns that clients were told of."""
     call.check()
-    columns, full = relation_columns(spark_schema), exact_schema(spark_schema)
-    names = full.names if options.columns is None else options.columns
-    wanted = [columns[find_column(full, name)] for name in names]
-    projected = pa.schema([column.exact for column in wanted])
+    return decoded_rows(
+        stored_rows(engine.jobs, call, table, read, spark_schema, options), spark_schema, options
+    )
+
+
+def stored_rows(
+    jobs: Jobs, call: Call, table: str, read: Query, spark_schema: str, options: ScanOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of what `read` gives with the values that Spark has."""
     if options.slice is not None and options.slice.index > 0:
-        return pa.RecordBatchReader.from_batches(projected, [])  # all of it is in the first
-    query = functools.partial(_query, table, read, spark_schema, wanted, options)
-    stored = sql_lane.scan(engine.jobs, call, table, query, [column.stored for column in wanted])
+        return iter(())  # all of it is in the first
+    columns = _projected(spark_schema, options)
+    query = functools.partial(_query, table, read, spark_schema, columns, options)
+    return sql_lane.scan(jobs, call, table, query, [column.stored for column in columns])
+
+
+def decoded_rows(
+    stored: Iterable[pa.RecordBatch], spark_schema: str, options: ScanOptions
+) -> pa.RecordBatchReader:
+    """Return stored rows with the values that clients see."""
+    projected = pa.schema([column.exact for column in _projected(spark_schema, options)])
     batches = itertools.chain.from_iterable(decode_batches(batch, projected) for batch in stored)
     return pa.RecordBatchReader.from_batches(projected, batches)
+
+
+def _projected(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
+    columns, full = relation_columns(spark_schema), exact_schema(spark_schema)
+    names = full.names if options.columns is None else options.columns
+    return [columns[find_column(full, name)] for name in names]
 
 
 def _newest(name: str, session: SparkSession) -> DataFrame:

@@ -23,6 +23,13 @@ _JOINED = {
     "spark.sql.extensions": ",",
 }
 
+IVY_SETTINGS = "SPARKPORT_IVY_SETTINGS"
+"""The variable that names a description of another Maven repository."""
+
+NO_EXTERNAL_XML = ("javax.xml.accessExternalDTD", "javax.xml.accessExternalSchema")
+"""Properties of Java which, when they are empty, keep XML from fetching what it refers to."""
+
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 # What may be set on a session that runs already, and so also over Spark Connect.
@@ -120,7 +127,7 @@ class SparkSettings:
     @property
     def ivy_settings(self) -> str | None:
         """The user's description of another Maven repository."""
-        return self.conf.get("spark.jars.ivySettings") or os.environ.get("SPARKPORT_IVY_SETTINGS") or None
+        return self.conf.get("spark.jars.ivySettings") or os.environ.get(IVY_SETTINGS) or None
 
     @property
     def brings_delta(self) -> bool:
@@ -177,9 +184,20 @@ def start_conf(
         ours["spark.local.dir"] = str(scratch / "local")
         ours["spark.python.daemon.module"] = "sparkport.spark.daemon"
         ours["spark.python.unix.domain.socket.enabled"] = "true"
+        # Other users of the machine can reach the ports on loopback too. In local mode Spark makes the
+        # secret up by itself and keeps it in its memory.
+        ours["spark.authenticate"] = "true"
     else:
         ours["spark.jars"] = ",".join(names)
-    return session_conf(settings) | _merged(ours, settings.conf)
+        # A cancelled task that does not end costs its executor. In local mode the reaper only looks on.
+        ours["spark.task.reaper.enabled"] = "true"
+        ours["spark.task.reaper.killTimeout"] = "60s"
+    conf = session_conf(settings) | _merged(ours, settings.conf)
+    if not settings.is_embedded:
+        # After the user's: Java takes the last of several.
+        options = (conf.get(_EXECUTOR_OPTIONS, ""), *(f"-D{name}=" for name in NO_EXTERNAL_XML))
+        conf[_EXECUTOR_OPTIONS] = " ".join(filter(None, options))
+    return conf
 
 
 def _java_options(scratch: Path) -> list[str]:

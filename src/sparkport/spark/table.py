@@ -106,6 +106,11 @@ class DeltaTable(DynamicTable):
         return self._entry.root
 
     @property
+    def table_id(self) -> str:
+        """What tells the table from others that were, or will be, in its folder."""
+        return self._log.heading().metadata.table_id
+
+    @property
     def comment(self) -> str:
         """The table's documentation."""
         return self._log.heading().metadata.description or ""

@@ -16,6 +16,7 @@ from sparkport.catalog import Call
 from sparkport.spark.archive import archive_path
 from sparkport.spark.jars import DELTA_JARS, delta_jars
 from sparkport.spark.java import find_java
+from sparkport.spark.jvm import child_environment
 from sparkport.spark.session import SparkHost
 from sparkport.spark.settings import SparkSettings
 
@@ -35,7 +36,9 @@ def train_in_background(settings: SparkSettings) -> subprocess.Popen[bytes] | No
         return None
     command = [sys.executable, "-m", "sparkport.spark.training", str(settings.cache)]
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)  # noqa: S603
+    return subprocess.Popen(  # noqa: S603
+        command, env=child_environment(), stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    )
 
 
 def train(cache: Path) -> Path:

@@ -23,7 +23,7 @@ def catalog(spark: SparkSession, spark_host: SparkHost) -> Iterator[SparkCatalog
     del spark
     engine = Engine(spark_host)
     yield SparkCatalog(engine, Switches(query=True))
-    engine.jobs.close()
+    engine.stop_work()
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,6 @@ NOT_ALLOWED = [
     "SELECT from_avro(t, '\"string\"') FROM {s}.things",
     "SELECT * FROM table_changes_by_path('/tmp/x', 0)",
     "SELECT * FROM table_changes('{s}.things', 0)",
-    "SELECT * FROM read_files('/etc')",
     "SELECT * FROM STREAM {s}.things",
     "SELECT * FROM {s}.things WITH (`fs.s3a.endpoint` = 'http://evil')",
     "SELECT input_file_name() FROM {s}.things",

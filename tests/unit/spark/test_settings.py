@@ -177,3 +177,29 @@ def test_large_offsets_are_refused() -> None:
     assert session_conf(SparkSettings("w"))[name] == "false"
     with pytest.raises(ValueError, match="has to stay false"):
         SparkSettings("w", conf={name: "True"})
+
+
+def test_executors_fetch_nothing_that_xml_refers_to() -> None:
+    """The last of several options counts, so that the user's cannot undo ours."""
+    settings = SparkSettings(
+        "/data", master="yarn", conf={"spark.executor.extraJavaOptions": "-Djavax.xml.accessExternalDTD=all"}
+    )
+    options = start_conf(settings, JARS, SCRATCH)["spark.executor.extraJavaOptions"].split()
+
+    assert options[0] == "-Djavax.xml.accessExternalDTD=all"
+    assert options[1:] == ["-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema="]
+
+
+def test_an_embedded_spark_authenticates_who_connects() -> None:
+    """On a cluster it is the user's to set up."""
+    assert start_conf(SparkSettings("/data"), JARS, SCRATCH)["spark.authenticate"] == "true"
+    assert "spark.authenticate" not in start_conf(SparkSettings("/data", master="yarn"), JARS, SCRATCH)
+
+
+def test_on_a_cluster_tasks_that_do_not_end_cost_their_executor() -> None:
+    """In local mode that would be the driver, and Spark does not do it."""
+    conf = start_conf(SparkSettings("/data", master="yarn"), JARS, SCRATCH)
+
+    assert conf["spark.task.reaper.enabled"] == "true"
+    assert conf["spark.task.reaper.killTimeout"] == "60s"
+    assert "spark.task.reaper.enabled" not in start_conf(SparkSettings("/data"), JARS, SCRATCH)

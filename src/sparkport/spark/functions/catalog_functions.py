@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
 
 from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.tables import Catalog
@@ -15,7 +12,9 @@ from sparkport.spark.functions.description import Detail, Files, History
 from sparkport.spark.functions.dropped import Dropped, UndropTable
 from sparkport.spark.functions.maintenance import Optimize, Vacuum
 from sparkport.spark.functions.query import NoQuery, Query
-from sparkport.spark.functions.query_session import QuerySessions
+from sparkport.spark.functions.query_process import ProcessRunner
+from sparkport.spark.functions.query_runner import QueryRunner, SessionRunner
+from sparkport.spark.functions.scalars import SparkScalars
 
 SCHEMA = "sparkport"
 COMMENT = "Functions of Delta tables and Spark"
@@ -25,10 +24,11 @@ _CONNECT = "query is not there over Spark Connect, where a statement cannot be c
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What is on: the functions as such, and `query`, which lets clients use Spark as they like."""
+    """What is on: the functions as such, and `query`, which lets clients use Spark for so many seconds."""
 
     functions: bool = True
     query: bool = False
+    query_seconds: float = 600.0
 
 
 NO_FUNCTIONS = Switches(functions=False)
@@ -38,12 +38,12 @@ def catalog_functions(
     engine: Engine,
     catalog: Catalog,
     switches: Switches,
-    register: Callable[[SparkSession], Collection[str]],
+    scalars: SparkScalars,
     undrop: UndropTable,
 ) -> tuple[TableFunction, ...]:
     """Return the functions over the tables of a catalog.
 
-    `register` gives a session for queries the user's own functions and returns their names.
+    `scalars` are the user's own functions, which queries can call.
     """
     if not switches.functions:
         return ()
@@ -53,5 +53,15 @@ def catalog_functions(
     if engine.host.is_connect or not switches.query:
         query = NoQuery(_CONNECT if engine.host.is_connect and switches.query else _HOW)
     else:
-        query = Query(engine, catalog, QuerySessions(register))
+        runner = _runner(engine, scalars)
+        engine.on_close(runner.stop)
+        query = Query(catalog, runner, switches.query_seconds)
     return (*described, *vacuums, Dropped(engine.trash), undrop, query)
+
+
+def _runner(engine: Engine, scalars: SparkScalars) -> QueryRunner:
+    """Return what runs queries: on the server's own machine a process that can be killed by itself."""
+    if engine.host.is_embedded:
+        return ProcessRunner(engine.host.settings, scalars.pickled)
+    # A second driver would need executors of its own, which a cluster may not have to give.
+    return SessionRunner(engine.jobs, scalars.register)

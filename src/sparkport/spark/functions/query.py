@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
@@ -15,15 +14,14 @@ from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
-from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError
-from sparkport.spark.engine import Engine
-from sparkport.spark.functions.query_session import QuerySessions, Table, check_plain
-from sparkport.spark.session_table import exact_schema, scan_query
+from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
+from sparkport.spark.functions.query_runner import NAME, QueryRunner
+from sparkport.spark.functions.query_session import QueryTable, check_plain
+from sparkport.spark.session_table import decoded_rows, exact_schema
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA
 
 _SIGNATURE = FunctionSignature((Parameter("sql", pa.string()),))
-_NAME = "query"
 _COMMENT = "The result of one query of Spark SQL over tables of the warehouse"
 _SPARK_CATALOG = "spark_catalog"
 
@@ -35,36 +33,51 @@ class Query:
     computed has the type that Spark gives it. Tables are read at their newest version.
     """
 
-    name = _NAME
+    name = NAME
     comment = _COMMENT
     signature = _SIGNATURE
 
-    def __init__(self, engine: Engine, catalog: Catalog, sessions: QuerySessions) -> None:
-        self._engine = engine
+    def __init__(self, catalog: Catalog, runner: QueryRunner, max_seconds: float) -> None:
         self._catalog = catalog
-        self._sessions = sessions
+        self._runner = runner
+        self._max_seconds = max_seconds
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns of the query, which is analysed for it but not run."""
-        return _shown(self._spark_schema(call, parameters))
+        limited = _limited(call, self._max_seconds)
+        with self._limit(call):
+            return _shown(self._analysed(limited, _text(parameters))[1])
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the query."""
-        spark_schema = self._spark_schema(call, parameters)
+        sql, limited = _text(parameters), _limited(call, self._max_seconds)
+        with self._limit(call):
+            tables, spark_schema = self._analysed(limited, sql)
         _shown(spark_schema)
-        read = functools.partial(self._frame, call, _text(parameters))
-        return scan_query(self._engine, call, _NAME, read, spark_schema, options)
+        rows = self._runner.rows(limited, sql, tables, spark_schema, options)
+        return decoded_rows(self._bounded(call, rows), spark_schema, options)
 
-    def _spark_schema(self, call: Call, parameters: Sequence[Any]) -> str:
-        sql = _text(parameters)
-        return self._engine.jobs.run(
-            call, _NAME, lambda session: self._frame(call, sql, session).schema.json()
-        )
+    def _analysed(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
+        tables = [self._find(call, name) for name in self._runner.table_names(call, sql)]
+        return tables, self._runner.spark_schema(call, sql, tables)
 
-    def _frame(self, call: Call, sql: str, session: SparkSession) -> DataFrame:
-        return self._sessions.beside(session).frame(sql, functools.partial(self._find, call))
+    def _bounded(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._limit(call):
+            yield from rows
 
-    def _find(self, call: Call, name: tuple[str, ...]) -> tuple[Table, str]:
+    @contextlib.contextmanager
+    def _limit(self, call: Call) -> Iterator[None]:
+        """Say whose limit it was that a query ran into."""
+        try:
+            yield
+        except DeadlineExceededError as error:
+            call.check()
+            raise DeadlineExceededError(
+                f"the query took longer than {self._max_seconds:g} seconds, the limit of this server"
+                " (--query-timeout)"
+            ) from error
+
+    def _find(self, call: Call, name: tuple[str, ...]) -> QueryTable:
         """Return the table of the warehouse that a name in a query means."""
         match name:
             case (table,):
@@ -79,13 +92,13 @@ class Query:
         assert isinstance(found, DeltaTable)
         check_plain(found.schema)
         check_plain(found.name)
-        return (found.schema, found.name), found.root
+        return QueryTable(found.schema, found.name, found.root, found.table_id)
 
 
 class NoQuery:
     """Stands where `query` would be: it is not listed, and says how it is switched on."""
 
-    name = _NAME
+    name = NAME
     comment = _COMMENT
     signature = _SIGNATURE
 
@@ -102,6 +115,15 @@ class NoQuery:
         """Refuse."""
         del options
         return self.schema_for_parameters(call, parameters)
+
+
+def _limited(call: Call, max_seconds: float) -> Call:
+    """Return a call that is over when this one is, or after so many seconds."""
+    remaining = call.remaining()
+    seconds = max_seconds if remaining is None else min(remaining, max_seconds)
+    limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id)
+    call.on_cancel(limited.cancel)
+    return limited
 
 
 def _text(parameters: Sequence[Any]) -> str:

@@ -8,207 +8,126 @@ looked up in the catalog by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from sparkport.errors import InvalidRequestError, PermissionDeniedError
+from sparkport.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
+from sparkport.spark.functions.query_arguments import Node, Tree, check_arguments, trees
+from sparkport.spark.functions.query_classes import (
+    ANALYSIS,
+    EXPRESSIONS,
+    OPERATORS,
+    UNRESOLVED,
+    UNRESOLVED_VALUES,
+    VALUES,
+)
+from sparkport.spark.functions.query_functions import (
+    FUNCTIONS,
+    GENERATORS,
+    REFUSED_FUNCTIONS,
+    REFUSED_TABLE_FUNCTIONS,
+    TABLE_FUNCTIONS,
+)
 
-Node = Mapping[str, Any]
-
-_CATALYST = "org.apache.spark.sql.catalyst."
-_PLANS = f"{_CATALYST}plans.logical."
-_ANALYSIS = f"{_CATALYST}analysis."
-_EXPRESSIONS = f"{_CATALYST}expressions."
 _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
+_UNRESOLVED_RELATION = f"{ANALYSIS}UnresolvedRelation"
+_FUNCTION = f"{ANALYSIS}UnresolvedFunction"
+_GENERATOR = f"{ANALYSIS}UnresolvedGenerator"
+_TABLE_FUNCTION = f"{ANALYSIS}UnresolvedTableValuedFunction"
+_BUILT_IN = ("system", "builtin")
 
-_QUERY_NODES = frozenset(
-    _PLANS + name
-    for name in (
-        "Aggregate",
-        "CTERelationDef",
-        "CTERelationRef",
-        "Distinct",
-        "Except",
-        "Expand",
-        "Filter",
-        "Generate",
-        "GlobalLimit",
-        "Intersect",
-        "Join",
-        "LateralJoin",
-        "LocalLimit",
-        "LocalRelation",
-        "Offset",
-        "OneRowRelation",
-        "Pivot",
-        "Project",
-        "Range",
-        "RebalancePartitions",
-        "Repartition",
-        "RepartitionByExpression",
-        "ResolvedHint",
-        "Sample",
-        "Sort",
-        "SubqueryAlias",
-        "Union",
-        "UnionLoop",
-        "UnionLoopRef",
-        "Unpivot",
-        "UnresolvedHint",
-        "Window",
-        "WithCTE",
-    )
-)
-_UNRESOLVED = frozenset(
-    _ANALYSIS + name
-    for name in (
-        "GetViewColumnByNameAndOrdinal",
-        "MultiAlias",
-        "RelationTimeTravel",
-        "UnresolvedAlias",
-        "UnresolvedAttribute",
-        "UnresolvedExtractValue",
-        "UnresolvedFieldName",
-        "UnresolvedFunction",
-        "UnresolvedGenerator",
-        "UnresolvedHaving",
-        "UnresolvedInlineTable",
-        "UnresolvedNamedLambdaVariable",
-        "UnresolvedOrdinal",
-        "UnresolvedRegex",
-        "UnresolvedRelation",
-        "UnresolvedStar",
-        "UnresolvedStarExceptOrReplace",
-        "UnresolvedSubqueryColumnAliases",
-        "UnresolvedTVFAliases",
-        "UnresolvedTableValuedFunction",
-    )
-)
-_FUNCTIONS = {
-    f"{_ANALYSIS}UnresolvedFunction": "nameParts",
-    f"{_ANALYSIS}UnresolvedGenerator": "name",
-    f"{_ANALYSIS}UnresolvedTableValuedFunction": "name",
-}
-# They call Java by name, read a file that an argument names, or tell where the server's files are and whose.
-_REFUSED_FUNCTIONS = frozenset(
-    {
-        "input_file_name",
-        "current_user",
-        "session_user",
-        "user",
-        "reflect",
-        "java_method",
-        "try_reflect",
-        "from_avro",
-        "to_avro",
-        "schema_of_avro",
-        "from_protobuf",
-        "to_protobuf",
-    }
-)
-_TABLE_FUNCTIONS = frozenset(
-    {
-        "range",
-        "explode",
-        "explode_outer",
-        "posexplode",
-        "posexplode_outer",
-        "inline",
-        "inline_outer",
-        "stack",
-        "json_tuple",
-        "variant_explode",
-        "variant_explode_outer",
-        "collations",
-        "sql_keywords",
-    }
-)
-_REFUSED_EXPRESSIONS = frozenset(
-    _EXPRESSIONS + name
-    for name in (
-        "CallMethodViaReflection",
-        "TryReflect",
-        "ScalaUDF",
-        "PythonUDAF",
-        "PythonUDTF",
-        "PythonUDF",
-        "FromAvro",
-        "ToAvro",
-        "SchemaOfAvro",
-        "FromProtobuf",
-        "ToProtobuf",
-        "VariableReference",
-        "InputFileName",
-        "CurrentUser",
-    )
-)
-_ATTRIBUTE = f"{_EXPRESSIONS}AttributeReference"
+_ATTRIBUTE = f"{EXPRESSIONS}AttributeReference"
 _FILE_FIELDS = {"file_path", "file_modification_time"}  # of Spark's hidden column on the files of a table
-_PYTHON = f"{_EXPRESSIONS}PythonUDF"
+_PYTHON = f"{EXPRESSIONS}PythonUDF"
+_STATIC_CALL = f"{EXPRESSIONS}objects.StaticInvoke"
+# With it the analysis pads the values of CHAR columns; nothing in SQL is written so.
+_PADDING = "org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils"
 
 
-def check_parsed(plan: Any) -> int:  # noqa: ANN401  (JSON)
+def check_parsed(plan: Any, own_functions: Collection[str]) -> int:  # noqa: ANN401  (JSON)
     """Make sure that a parsed statement is a query; return how often it names a table.
 
-    Raises InvalidRequestError for what is no query, and PermissionDeniedError for parts that are refused.
+    Raises InvalidRequestError for what is no query, NotFoundError for functions that nobody knows,
+    and PermissionDeniedError for parts that are refused.
     """
     if not _is_query(plan[0]["class"]):
         raise _no_query(plan[0]["class"])
     tables = 0
-    for node in _nodes(plan):
-        kind = node["class"]
-        if kind in _FUNCTIONS:
-            _check_function(node)
-        if _is_query(kind):
-            tables += kind == f"{_ANALYSIS}UnresolvedRelation"
-        elif not kind.startswith(_EXPRESSIONS) or kind in _REFUSED_EXPRESSIONS:
+    for tree in _trees(plan):
+        kind = tree.node["class"]
+        if kind in (_FUNCTION, _GENERATOR, _TABLE_FUNCTION):
+            _check_call(tree, own_functions)
+        if not (_is_query(kind) or kind in VALUES or kind in UNRESOLVED_VALUES):
             raise _refused(kind)
+        tables += kind == _UNRESOLVED_RELATION
     return tables
 
 
 def check_analysed(
     plan: Any,  # noqa: ANN401  (JSON)
     tables: Collection[tuple[str, ...]],
-    python_functions: Collection[str],
+    own_functions: Collection[str],
 ) -> None:
-    """Make sure that an analysed query reads these tables only and calls nothing it must not.
+    """Make sure that an analysed query reads these tables only and consists of known parts.
 
     Raises PermissionDeniedError.
     """
-    for node in _nodes(plan):
-        kind = node["class"]
+    for tree in _trees(plan):
+        node, kind = tree.node, tree.node["class"]
         if kind == _RELATION:
             if _identifier(node) not in tables:
                 raise PermissionDeniedError("query reads tables of the warehouse only")
         elif kind == _ATTRIBUTE and _tells_of_files(node.get("dataType")):
             raise PermissionDeniedError(f"query does not allow Spark's own column '{node.get('name')}'")
-        elif kind == _PYTHON and str(node.get("name")).lower() in python_functions:
-            pass  # the server's own
-        elif kind in _REFUSED_EXPRESSIONS or not (kind in _QUERY_NODES or kind.startswith(_EXPRESSIONS)):
+        elif not (kind in OPERATORS or kind in VALUES or _is_known_call(node, own_functions)):
             raise _refused(kind)
 
 
-def _nodes(value: Any) -> Iterator[Node]:  # noqa: ANN401  (JSON)
+def _is_known_call(node: Node, own_functions: Collection[str]) -> bool:
+    if node["class"] == _PYTHON:
+        return str(node.get("name")).lower() in own_functions
+    return node["class"] == _STATIC_CALL and str(node.get("staticObject")) == _PADDING
+
+
+def _trees(value: Any) -> Iterator[Tree]:  # noqa: ANN401  (JSON)
     """Yield all nodes of a plan, those inside expressions and subqueries too."""
     waiting = [value]
     while waiting:
         match waiting.pop():
-            case dict() as found:
-                if "class" in found:
-                    yield found
-                waiting.extend(found.values())
+            case [{"class": _, "num-children": _}, *_] as nodes:
+                yield from trees(nodes)
+                for node in nodes:
+                    waiting.extend(node.values())
+            case {"class": _, "num-children": _} as node:
+                yield from trees([node])
+                waiting.extend(node.values())
+            case dict() as fields:
+                waiting.extend(fields.values())
             case list() as several:
                 waiting.extend(several)
 
 
-def _check_function(node: Node) -> None:
-    name = node[_FUNCTIONS[node["class"]]]
-    # Of a generator it is an identifier, of the others a list written as text.
-    last = str(name["funcName"] if isinstance(name, dict) else name).rpartition(", ")[2].strip("[]")
-    if last.lower() in _REFUSED_FUNCTIONS:
-        raise PermissionDeniedError(f"query does not allow the function '{last}'")
-    if node["class"].endswith("TableValuedFunction") and last.lower() not in _TABLE_FUNCTIONS:
-        raise PermissionDeniedError(f"query does not allow the table function '{last}'")
+def _check_call(tree: Tree, own_functions: Collection[str]) -> None:
+    node, kind = tree.node, tree.node["class"]
+    name = node["name"] if kind != _FUNCTION else node["nameParts"]
+    if kind == _GENERATOR:
+        allowed, refused = GENERATORS, REFUSED_FUNCTIONS
+        *path, last = [part for part in (name.get("catalog"), name.get("database"), name["funcName"]) if part]
+    else:
+        is_table = kind == _TABLE_FUNCTION
+        allowed = TABLE_FUNCTIONS if is_table else FUNCTIONS | frozenset(own_functions)
+        refused = REFUSED_TABLE_FUNCTIONS if is_table else REFUSED_FUNCTIONS
+        *path, last = str(name).removeprefix("[").removesuffix("]").split(", ")
+    last = last.lower()
+    if last in refused:
+        raise PermissionDeniedError(f"query does not allow the function '{last}': {refused[last]}")
+    if last not in allowed or node.get("isInternal"):
+        raise NotFoundError("function", last, allowed)
+    if path and tuple(part.lower() for part in path) not in (_BUILT_IN, _BUILT_IN[1:]):
+        raise PermissionDeniedError(
+            "query does not allow functions of a catalog: leave out what is before the dot"
+        )
+    check_arguments(last, tree.children)
 
 
 def _tells_of_files(kind: Any) -> bool:  # noqa: ANN401  (JSON)
@@ -225,11 +144,11 @@ def _identifier(node: Node) -> tuple[str, ...]:
 
 
 def _is_query(kind: str) -> bool:
-    return kind in _QUERY_NODES or kind in _UNRESOLVED
+    return kind in OPERATORS or kind in UNRESOLVED
 
 
 def _refused(kind: str) -> Exception:
-    if kind.startswith((_EXPRESSIONS, _ANALYSIS)):
+    if kind.startswith((EXPRESSIONS, ANALYSIS)):
         return PermissionDeniedError(f"query does not allow this ({_simple(kind)})")
     return _no_query(kind)
 

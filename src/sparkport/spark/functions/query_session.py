@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.functions import query_rules
+from sparkport.spark.log_changes import forget
 from sparkport.spark.names import literal, quoted
 
 # Names in Spark's own catalog have nothing else in them.
@@ -30,9 +31,20 @@ _CONF = {
     f"spark.sql.catalog.{_CATALOG}": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-Table = tuple[str, str]
-Find = Callable[[tuple[str, ...]], tuple[Table, str]]
-"""Finds schema, table and folder for a name in a query, or raises."""
+
+@dataclass(frozen=True, slots=True)
+class QueryTable:
+    """A table that a query may read; `table_id` tells it from others that were in its folder before."""
+
+    schema: str
+    name: str
+    root: str
+    table_id: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name as Spark compares it."""
+        return self.schema.lower(), self.name.lower()
 
 
 class QuerySessions:
@@ -62,24 +74,28 @@ class QuerySession:
 
     session: SparkSession
     functions: Collection[str]
-    _roots: dict[Table, str] = field(default_factory=dict)
+    _known: dict[tuple[str, str], QueryTable] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def frame(self, sql: str, find: Find) -> DataFrame:
-        """Return a query, analysed and not run. Raises for everything that is not allowed."""
+    def frame(self, sql: str, tables: Sequence[QueryTable]) -> DataFrame:
+        """Return a query over these tables, analysed and not run. Raises for what is not allowed."""
         with self._active():
-            tables = [find(name) for name in dict.fromkeys(self._tables(sql))]
+            self._parsed_names(sql)  # checks it: the analysis computes constants and reads files
             # Two queries may mean different tables that differ in letter case, which Spark takes for one.
             with self._lock:
-                for table, root in tables:
-                    self._make_known(table, root)
+                for table in tables:
+                    self._make_known(table)
                 frame = self.session.sql(sql)
             analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
-        known = {(schema.lower(), name.lower()) for (schema, name), _ in tables}
-        query_rules.check_analysed(json.loads(analysed), known, self.functions)
+        query_rules.check_analysed(_json(analysed), {table.key for table in tables}, self.functions)
         return frame
 
-    def _tables(self, sql: str) -> list[tuple[str, ...]]:
+    def table_names(self, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query that may be analysed. Raises for what is not allowed."""
+        with self._active():
+            return list(dict.fromkeys(self._parsed_names(sql)))
+
+    def _parsed_names(self, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query that may be analysed.
 
         What WITH and WINDOW name is put in its place. None of this looks anything up or computes anything.
@@ -89,23 +105,23 @@ class QuerySession:
         plan = state.sqlParser().parsePlan(sql)
         plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
         plan = state.analyzer().WindowsSubstitution().apply(plan)
-        count = query_rules.check_parsed(json.loads(plan.toJSON()))
+        count = query_rules.check_parsed(_json(plan.toJSON()), self.functions)
         names = [_name(relation) for relation in _relations(plan)]
         if len(names) != count:
             raise PermissionDeniedError("query does not allow this way to name a table")
         return names
 
-    def _make_known(self, table: Table, root: str) -> None:
-        key = table[0].lower(), table[1].lower()
-        if self._roots.get(key) == root:
+    def _make_known(self, table: QueryTable) -> None:
+        if self._known.get(table.key) == table:
             return
         # With the catalog's name, since a schema may be called as another catalog of the user's is.
-        name = quoted(_CATALOG, *key)
-        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(_CATALOG, key[0])}")
-        if self._roots.pop(key, None):
+        name = quoted(_CATALOG, *table.key)
+        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(_CATALOG, table.key[0])}")
+        if self._known.pop(table.key, None):
             self.session.sql(f"DROP TABLE IF EXISTS {name}")  # its name alone: the files are not Spark's
-        self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(root)}")
-        self._roots[key] = root
+        forget(table.root, self.session)
+        self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(table.root)}")
+        self._known[table.key] = table
 
     @contextlib.contextmanager
     def _active(self) -> Iterator[None]:
@@ -156,6 +172,13 @@ def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
     if relation.isStreaming() or not relation.options().isEmpty():
         raise PermissionDeniedError("query does not allow streams, nor options of tables")
     return tuple(map(str, _listed(relation.multipartIdentifier())))
+
+
+def _json(text: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise InvalidRequestError("the query is nested too deeply") from error
 
 
 def _listed(sequence: Any) -> list[Any]:  # noqa: ANN401  (a Scala sequence)

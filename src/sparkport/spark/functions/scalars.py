@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -49,27 +50,51 @@ class SparkScalars:
         return functools.partial(_offloaded, self._engine, function.name, task)
 
     def register(self, session: SparkSession) -> frozenset[str]:
-        """Make the functions known to a session's SQL and return their names in lower case.
+        """Make the functions known to a session's SQL and return their names in lower case."""
+        return register_functions(self._in_sql(), session)
 
-        Of several under one name it is the first: Spark has no overloads.
-        """
-        names: set[str] = set()
-        for function, task in self._known:
-            name = function.name.lower()
-            reason = "Spark SQL has one function of this name already" if name in names else ""
-            try:
-                spark_type = from_arrow_type(task.return_type)
-            except PySparkException:
-                reason = f"Spark has no type for its result, {task.return_type}"
-            if reason:
-                _log.warning("function left out of Spark SQL", function=function.name, reason=reason)
-                continue
-            udf: Any = arrow_udf(_in_sql(task), spark_type.simpleString())  # type: ignore[call-overload]
-            if function.signature.stability is not Stability.CONSISTENT:
-                udf = udf.asNondeterministic()
-            session.udf.register(name, udf)
-            names.add(name)
-        return frozenset(names)
+    def pickled(self) -> bytes:
+        """Return the functions for `register_functions` in another process."""
+        return bytes(cloudpickle.dumps(self._in_sql()))  # type: ignore[no-untyped-call]
+
+    def _in_sql(self) -> list[SqlFunction]:
+        return [
+            SqlFunction(function.name, task, function.signature.stability is Stability.CONSISTENT)
+            for function, task in self._known
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFunction:
+    """A function of the user's as Spark's SQL knows it."""
+
+    name: str
+    task: ScalarTask
+    is_consistent: bool
+
+
+def register_functions(functions: Iterable[SqlFunction], session: SparkSession) -> frozenset[str]:
+    """Make functions known to a session's SQL and return their names in lower case.
+
+    Of several under one name it is the first: Spark has no overloads.
+    """
+    names: set[str] = set()
+    for function in functions:
+        name = function.name.lower()
+        reason = "Spark SQL has one function of this name already" if name in names else ""
+        try:
+            spark_type = from_arrow_type(function.task.return_type)
+        except PySparkException:
+            reason = f"Spark has no type for its result, {function.task.return_type}"
+        if reason:
+            _log.warning("function left out of Spark SQL", function=function.name, reason=reason)
+            continue
+        udf: Any = arrow_udf(_in_sql(function.task), spark_type.simpleString())  # type: ignore[call-overload]
+        if not function.is_consistent:
+            udf = udf.asNondeterministic()
+        session.udf.register(name, udf)
+        names.add(name)
+    return frozenset(names)
 
 
 def _offloaded(
