@@ -20,7 +20,8 @@ class ByteBudget:
         self._limit = limit
         self._purpose = purpose
         self._held = 0
-        self._lock = threading.Lock()
+        # The garbage collector may run here and release a reservation of the same budget.
+        self._lock = threading.RLock()
 
     @property
     def held(self) -> int:
