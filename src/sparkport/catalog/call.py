@@ -80,10 +80,6 @@ class Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
         return self._part()
 
-    def inside_transaction(self, transaction_id: str) -> Call:
-        """Return a call that is over when this one is, and belongs to a transaction."""
-        return self._part(transaction_id=transaction_id)
-
     def based_on(self, if_version: str | None) -> Call:
         """Return this call for a statement on rows that were read in a snapshot."""
         return self._part(

@@ -308,7 +308,7 @@ class DeltaTable(DynamicTable):
             pa.array(ids),
         )
         arrow_schema = pa.schema([*(column.stored for column in wanted), *PLACE_FIELDS])
-        return Located(snapshot, pa.Table.from_batches(batches, arrow_schema))
+        return Located(snapshot, pa.Table.from_batches(self._while_there(snapshot, batches), arrow_schema))
 
     def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
         """Return the files of a snapshot in which rows with these ids may be."""
@@ -435,22 +435,24 @@ class DeltaTable(DynamicTable):
         private = _PRIVATE_VERSION.fullmatch(version)
         if private is None:
             return None
-        inside = call.inside_transaction(private["transaction"])
-        view = self._view(inside)
+        place = self._entry.schema, self._entry.name
+        view = self._engine.transactions.private_view(private["transaction"], *place)
         if view is None or view.table_id != owner or view.version != int(private["version"]):
             return None
-        return self._seen(inside, replace(view, own=view.own[: int(private["own"])]))
+        own = view.own[: int(private["own"])]
+        return self._seen(call, replace(view, own=own), private["transaction"])
 
     def _view(self, call: Call) -> TableView | None:
         return self._engine.transactions.view(call, self._entry.schema, self._entry.name, self._log)
 
-    def _seen(self, call: Call, view: TableView) -> DeltaSnapshot:
-        """Return what a transaction sees."""
+    def _seen(self, call: Call, view: TableView, transaction_id: str | None = None) -> DeltaSnapshot:
+        """Return what a transaction sees: that of the call, unless told otherwise."""
         if not view.own:
             return self._log.snapshot(view.version)
         locate = functools.partial(self._locate_ids, call)
         make = functools.partial(transaction_snapshot, str(self), self._log, locate=locate)
-        return self._engine.transactions.snapshot(call, view, make)
+        owner = transaction_id or call.transaction_id or ""
+        return self._engine.transactions.snapshot(owner, view, make)
 
     def _locate_ids(self, call: Call, snapshot: DeltaSnapshot, ids: Ids) -> Located | None:
         is_counted = all(file.physical_rows is not None for file in snapshot.files)

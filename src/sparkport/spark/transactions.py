@@ -154,19 +154,25 @@ class SparkTransactions(TransactionManager):
                 view.tables[schema, table] = current
             return view.tables[schema, table]
 
+    def private_view(self, transaction_id: str, schema: str, table: str) -> TableView | None:
+        """Return what a transaction has seen of a table, for whoever has its pin; None if it is over."""
+        entry = self._ledger.present(transaction_id)
+        with self._lock:
+            return None if entry is None else entry.detail.tables.get((schema, table))
+
     def snapshot(
-        self, call: Call, view: TableView, make: Callable[[TableView], DeltaSnapshot]
+        self, transaction_id: str, view: TableView, make: Callable[[TableView], DeltaSnapshot]
     ) -> DeltaSnapshot:
         """Return the snapshot that a transaction sees of a table; one that nobody else has is kept."""
-        details = self._ledger.active(call, call.transaction_id or "").detail
+        entry = self._ledger.present(transaction_id)
         key = view.table_id, view.basis
         with self._lock:
-            kept = details.snapshots.get(key)
+            kept = None if entry is None else entry.detail.snapshots.get(key)
         if kept is None:
             kept = make(view)
-            if kept.own_writes:
+            if kept.own_writes and entry is not None:
                 with self._lock:
-                    details.snapshots[key] = kept
+                    entry.detail.snapshots[key] = kept
         return kept
 
     @contextlib.contextmanager

@@ -225,7 +225,7 @@ class ArrowStorage:
 
     def modification_times(self, folder: str) -> dict[str, int]:
         """Return when each file in a folder was written, in milliseconds."""
-        return {info.base_name: info.mtime_ns // 1_000_000 for info in self._list(folder)}
+        return {name: stamp.modified_ms for name, stamp in self.stamps(folder).items()}
 
     def stamp(self, location: str) -> Stamp:
         """Return the identity of a file."""
@@ -236,7 +236,8 @@ class ArrowStorage:
 
     def stamps(self, folder: str) -> dict[str, Stamp]:
         """Return the identity of each file in a folder."""
-        return {info.base_name: _remote_stamp(info) for info in self._list(folder)}
+        files = (info for info in self._list(folder) if info.type == fs.FileType.File)
+        return {info.base_name: _remote_stamp(info) for info in files}
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""
