@@ -146,8 +146,10 @@ class DeltaTable(DynamicTable):
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
         """Fix the version that the call reads."""
         found = self._state(call, time_point)
-        own = f"+{found.own_writes}@{call.transaction_id}" if found.own_writes else ""
-        pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}{own}")
+        pin = time_point
+        if pin is None or pin.unit is not TimeUnit.SNAPSHOT:
+            own = f"+{found.own_writes}@{call.transaction_id}" if found.own_writes else ""
+            pin = TimePoint(TimeUnit.SNAPSHOT, f"{found.metadata.table_id}:{found.version}{own}")
         return Snapshot(pin, self._arrow_schema(found), found.row_count)
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
