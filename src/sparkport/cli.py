@@ -373,7 +373,8 @@ def serve(
         raise typer.Exit(2) from error
     if _is_on_command_line(context, "token"):
         _note(log_format, "until a server has started everybody can see its --token; use --token-file")
-    _run(server, _greeting(server, catalog, token_file), lakehouse, log_format)
+    shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
+    _run(server, _greeting(server, catalog, shown), lakehouse, log_format)
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
@@ -422,8 +423,8 @@ def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INF
         typer.echo(line, err=True)
 
 
-def _greeting(server: Server, catalog: str, token_file: Path | None) -> str:
-    """Return how to attach the server. What is in a file for its secrecy is not printed."""
+def _greeting(server: Server, catalog: str, token: str | None) -> str:
+    """Return how to attach the server; the token is printed only if the server has made it up."""
     where = server.location
     lines = [
         f"sparkport ready at {where}",
@@ -431,8 +432,7 @@ def _greeting(server: Server, catalog: str, token_file: Path | None) -> str:
         "In DuckDB:",
         "  INSTALL airport FROM community; LOAD airport;",
     ]
-    if server.token is not None:
-        token = server.token if token_file is None else f"<the token in {token_file}>"
+    if token is not None:
         lines.append(f"  CREATE SECRET (TYPE airport, auth_token '{token}', SCOPE '{where}');")
     lines += [f"  ATTACH '{catalog}' (TYPE airport, LOCATION '{where}');", "  SHOW ALL TABLES;", ""]
     return "\n".join(lines)

@@ -152,7 +152,7 @@ def test_greeting_can_be_pasted_into_duckdb() -> None:
         process.finished()
 
     text = "".join(process.stdout)
-    assert f"CREATE SECRET (TYPE airport, auth_token 't0k3n', SCOPE '{where}');" in text
+    assert f"CREATE SECRET (TYPE airport, auth_token '<your token>', SCOPE '{where}');" in text
     assert f"ATTACH 'shop' (TYPE airport, LOCATION '{where}');" in text
 
 

@@ -89,7 +89,10 @@ def is_quick(tree: Tree) -> bool:
 
 def key_columns(text: str, serialized: str) -> list[str]:
     """Return the names in a list of columns, from the tree of `SELECT text`. Raises InvalidRequestError."""
-    tree: Tree = json.loads(serialized)
+    try:
+        tree: Tree = json.loads(serialized)
+    except RecursionError as error:
+        raise _too_deep(text) from error
     nodes = [] if tree["error"] else tree["statements"]
     if len(nodes) == 1 and nodes[0]["node"]["type"] == "SELECT_NODE":
         node = nodes[0]["node"]

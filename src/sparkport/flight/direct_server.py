@@ -34,6 +34,7 @@ _SHUT_DOWN = "shut down"
 _MAX_WAITING = 4
 _WATCH_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.005
+_STRANGER_SECONDS = 2.0  # for calls without a share: health, and those that were refused
 _EXIT_SECONDS = 1.0
 _ENDLESS = Patience()
 
@@ -280,13 +281,13 @@ class DirectServer:
             self._busy.clear()
 
     def _dismiss_silent(self) -> None:
-        """End the calls whose clients do not take what they were sent last."""
-        seconds = self._patience.stream
-        if seconds is None:
-            return
-        latest = time.monotonic() - seconds
+        """End the calls whose clients do not take what they were sent last; strangers have to be quick."""
+        now = time.monotonic()
         for rpc, since in self._left.items():
-            if since < latest and not rpc.cancelled and not rpc.stays_open:
+            seconds = _STRANGER_SECONDS if rpc.share is None else self._patience.stream
+            if seconds is None or rpc.cancelled or rpc.stays_open:
+                continue
+            if since < now - seconds:
                 rpc.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(ClientSilentError("read", seconds)))
 
     def _tear_down(self) -> None:

@@ -15,7 +15,13 @@ from sparkport.catalog.lookup import TablePath, find_schema
 from sparkport.catalog.parameters import bound
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Schema
-from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError, UnsupportedOperationError
+from sparkport.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    NotFoundError,
+    PreconditionError,
+    UnsupportedOperationError,
+)
 from sparkport.flight.request import Request
 from sparkport.flight.site import Site
 from sparkport.flight.streams import encoded, scan_shaper
@@ -25,6 +31,8 @@ from sparkport.protocol.functions import Form, forms
 from sparkport.protocol.ticket import Ticket
 
 AnyFunction = ScalarFunction | TableFunction | TableInOutFunction
+
+_MAX_PARAMETER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,8 @@ def prepared_by_name(
     site: Site, request: Request, path: TablePath, parameters: bytes, named_parameters: bytes
 ) -> Prepared:
     """Return the call of the function at `path`; of several with one name, the first that fits."""
+    if len(parameters) + len(named_parameters) > _MAX_PARAMETER_BYTES:
+        raise LimitExceededError(f"parameters of a function have at most {_MAX_PARAMETER_BYTES} bytes")
     values = msgpack.decode(parameters, list[Any])
     named = msgpack.decode(named_parameters, dict[str, Any])
     schema = find_schema(request.call, site.catalog(request, path.catalog), path.schema)

@@ -29,6 +29,7 @@ _BODY = 1000 << 3 | 2
 _MAX_TAG = (1 << 32) - 1
 _MAX_VARINT_BITS = 64
 
+_MAX_SLACK_BYTES = 256 << 10  # of a message beside its rows: a schema may be as large
 _CONTINUATION = b"\xff\xff\xff\xff"
 _PREFIX_BYTES = 8
 _DETAIL_LENGTH = 200
@@ -200,7 +201,9 @@ class Decoder:
         # passes through pyarrow, which would wrap it.
         self._pipe.write(_CONTINUATION + len(header).to_bytes(4, "little"))
         self._pipe.write(header)
-        self._pipe.write(_aligned(frame.body[: message.body_length]))
+        # Rows may be kept for long, and with them the message that they are a part of.
+        is_padded = len(memoryview(frame.body.obj)) - message.body_length > _MAX_SLACK_BYTES
+        self._pipe.write(_aligned(frame.body[: message.body_length], copies=is_padded))
 
     def _batch(
         self, reader: pa.RecordBatchReader, frame: FlightData, header: bytes, message: Message
@@ -328,13 +331,13 @@ class _Pipe:
         return taken
 
 
-def _aligned(body: memoryview) -> pa.Buffer:
+def _aligned(body: memoryview, *, copies: bool) -> pa.Buffer:
     """Move a body to an aligned address: gRPC places it anywhere, arrow wants words on word boundaries.
 
     The read option `ensure_alignment` is no help: it crashes on dictionaries inside of dictionaries.
     """
     buffer = pa.py_buffer(body)
-    if buffer.address % _ALIGNMENT == 0:
+    if buffer.address % _ALIGNMENT == 0 and not copies:
         return buffer
     copy = pa.allocate_buffer(len(body))
     pa.FixedSizeBufferWriter(copy).write(buffer)

@@ -49,12 +49,14 @@ _ORDERINGS = {
     ComparisonOperator.GREATER_OR_EQUAL,
 }
 # Their argument names travel as aliases, which a Function does not carry.
+_MAX_BYTES = 4 << 20
 _NAMED_ARGUMENTS = {"struct_pack", "struct_insert", "struct_update"}
 
 
 def decode(json_filters: str | bytes) -> Expression | None:
     """Return the predicate that a scan's `json_filters` means; None where nothing is filtered."""
-    if not json_filters:
+    # Parsed JSON takes many times the room of its text. What is not pushed down DuckDB does itself.
+    if not json_filters or len(json_filters) > _MAX_BYTES:
         return None
     document = _parse(json_filters)
     scope = _Scope(_column_names(document))

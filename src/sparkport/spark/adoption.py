@@ -55,6 +55,7 @@ _UNDERSTOOD = frozenset(
 )
 _NEWEST_WRITER = 7
 _IDENTITY = "delta.identity.start"
+_MAX_TABLES_KEPT = 10_000
 _MOST_TRIES = 8
 _PAUSE_SECONDS = 0.1
 _FILE_BYTES = 128 << 20
@@ -128,6 +129,8 @@ def _files_without_ids(engine: Engine, snapshot: DeltaSnapshot) -> list[DataFile
     ]
     # Statistics are slow to parse, and files stay as they are.
     lacking = {file.path for file in found}
+    if len(engine.whole_files) >= _MAX_TABLES_KEPT:
+        engine.whole_files.pop(next(iter(engine.whole_files)), None)
     engine.whole_files[snapshot.metadata.table_id] = frozenset(
         file.path for file in snapshot.files if file.path not in lacking
     )

@@ -110,8 +110,8 @@ def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> 
     """Make one change in one commit, again when another writer was faster.
 
     Other statements of this server go on while expressions are evaluated; they wait only for the commit,
-    and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none,
-    or if that is not known.
+    and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none;
+    over Spark Connect the newest one, which others may have made.
     """
     for attempt in range(_MOST_TRIES - 1):
         with _closed(call, table, whether=attempt >= _FREE_TRIES):
@@ -149,7 +149,7 @@ def _alter(
         with closed:
             _check_unchanged(engine, table, plan)
             engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
-        return None
+        return engine.log(table.root).newest_version()
     stage = Stage(engine.staging)
     try:
         rows = _new_rows(call, table, plan, stage)

@@ -35,6 +35,7 @@ class Append:
     stages: list[Stage]
     fields: list[dict[str, Any]]
     keys: Mapping[str, Outcome]
+    checks: Sequence[Callable[[Metadata], None]] = ()
 
     @property
     def count(self) -> int:
@@ -60,6 +61,8 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
     found = log.snapshot()
     if found.metadata.table_id != rows.table_id:
         raise NotFoundError("table", rows.table)
+    for check in rows.checks:
+        check(found.metadata)
     if not has_transactions(session):
         _by_writer(log.root, rows, session)
         return CommitResult()

@@ -23,6 +23,7 @@ from sparkport.catalog.predicates import (
 from sparkport.catalog.rowid import rowid_name
 from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
+from sparkport.catalog.taking import take_batch
 from sparkport.expressions import referenced_columns
 from sparkport.expressions.constraints import check_expressions
 
@@ -117,7 +118,9 @@ class RowChecks:
 
     def _keep_keys(self, rows: pa.RecordBatch) -> None:
         if self._keys and rows.num_rows:
-            self._kept.append(rows.select(sorted({name for key in self._keys for name in key.columns})))
+            keys = rows.select(sorted({name for key in self._keys for name in key.columns}))
+            # A copy: all columns of a message share its memory.
+            self._kept.append(take_batch(keys, np.arange(keys.num_rows)))
 
     def _has_passed(self, place: int, rows: pa.RecordBatch) -> bool:
         known, read = self._passed.get(place), self._read_by_checks(rows)

@@ -27,6 +27,7 @@ from sparkport.errors import (
 )
 from sparkport.spark.appends import Append, append
 from sparkport.spark.conflicts import FinalConflictError
+from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.jobs import Jobs, Work
@@ -66,6 +67,7 @@ class _Append:
     stage: Stage
     fields: list[dict[str, Any]]
     key: StatementKey | None = None
+    check: Callable[[Metadata], None] = lambda _: None
     done: Future[Committed] = field(default_factory=Future)
 
 
@@ -163,13 +165,19 @@ class TableCommits:
         return self._landed(key, lambda: _retried(call, attempt))
 
     def append(
-        self, call: Call, key: StatementKey | None, stage: Stage, fields: Sequence[dict[str, Any]]
+        self,
+        call: Call,
+        key: StatementKey | None,
+        stage: Stage,
+        fields: Sequence[dict[str, Any]],
+        check: Callable[[Metadata], None] = lambda _: None,
     ) -> Committed:
         """Append the rows of a stage in one commit, a few rows together with others that wait.
 
-        Such a joint commit is not cancelled once it is under way: it is of others too.
+        Such a joint commit is not cancelled once it is under way: it is of others too. `check` raises
+        FinalConflictError if the rows are not for a table like this; every attempt begins with it.
         """
-        entry = _Append(stage, list(fields), key)
+        entry = _Append(stage, list(fields), key, check)
         if not stage.is_small:
             return self._landed(key, lambda: self._appended(call, [entry]).of(entry))
         with self._lock:
@@ -254,22 +262,20 @@ class TableCommits:
                 # With a known key nothing was committed yet of the others.
                 group = [entry for entry in group if not result.is_of(entry)]
         except Exception as error:  # noqa: BLE001  (it goes to the statements that wait)
-            if len(group) > 1 and isinstance(error, InvalidRequestError | PreconditionError):
+            refusals = InvalidRequestError | PreconditionError | FinalConflictError
+            if len(group) > 1 and isinstance(error, refusals):
                 # One of them is to blame: each gets a commit, and an error, of its own. After any other
                 # error the commit may have landed all the same, and again would be the rows twice.
                 for entry in group:
                     self._commit([entry])
                 return
-            # It is one commit: where one key is, there are all rows.
-            has_landed = isinstance(error, UnavailableError) and self._has_any(group)
             for entry in group:
-                if has_landed:
-                    entry.done.set_result(Committed(entry.stage.rows))
-                else:
+                # The key of one tells nothing of the others: it may be there by another server.
+                done = self._found(entry.key) if isinstance(error, UnavailableError) else None
+                if done is None:
                     entry.done.set_exception(error)
-
-    def _has_any(self, group: Sequence[_Append]) -> bool:
-        return any(self._found(entry.key) is not None for entry in group)
+                else:
+                    entry.done.set_result(Committed(done))
 
     def _appended(self, call: Call, group: Sequence[_Append]) -> _Appended:
         """Append all, or nothing if some keys are known already."""
@@ -279,6 +285,7 @@ class TableCommits:
             [entry.stage for entry in group],
             group[0].fields,
             {entry.key.name: entry.key.outcome(entry.stage.rows) for entry in group if entry.key},
+            [entry.check for entry in group],
         )
         work = functools.partial(append, self._log, rows)
         # In a conflict nothing was committed; another server may have noted the key, or adopted the table.

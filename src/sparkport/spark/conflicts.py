@@ -44,6 +44,10 @@ class Basis:
 class Versioned(Protocol):
     """A table whose rows can be found by their ids in every version."""
 
+    def is_changed_between(self, start: int, end: int) -> bool:
+        """Tell whether rows of a version may have been changed or removed up to a later one."""
+        raise NotImplementedError
+
     def heading(self, version: int) -> Heading:
         """Return what a version is, without its files."""
         raise NotImplementedError
@@ -62,6 +66,7 @@ def is_untouched(call: Call, table: Versioned, ids: Ids, basis: Basis, newest: i
     return all(
         before == after or _is_same(call, table, ids, before, after)
         for start, end in basis.gaps(newest)
+        if table.is_changed_between(start, end)
         for before, after in itertools.pairwise(_stops(table, start, end))
     )
 

@@ -22,7 +22,7 @@ from sparkport.catalog.repeats import Outcome
 from sparkport.spark import log_changes
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
-from sparkport.spark.delta.data_files import discard
+from sparkport.spark.delta.data_files import discard, removed_on_failure
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.errors import is_refusal
@@ -114,7 +114,8 @@ def commit(
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MOST_ROWS
     if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
-        new_file = data_files.write_file(root, found.metadata, new_rows.rows)
+        with removed_on_failure(vectors_file):
+            new_file = data_files.write_file(root, found.metadata, new_rows.rows)
         written.append(new_file.path)
         actions.append(new_file.action)
         new_rows = None

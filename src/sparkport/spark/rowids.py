@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sparkport.errors import NotFoundError
+from sparkport.spark.delta.durability import write_through
+from sparkport.spark.delta.errors import table_label
 from sparkport.spark.errors import writing
 
 # An id is the number of a block, claimed by one server for good, and a number in it.
@@ -70,7 +73,7 @@ class RowIds:
             return secrets.randbelow(_BLOCKS)
         own = self._folder / self.table_id
         with writing():
-            own.mkdir(parents=True, exist_ok=True)
+            self._make(own)
             block = 1 + max(_greatest_claim(self._folder), self._greatest() >> _BLOCK_BITS)
             while True:
                 try:
@@ -78,7 +81,16 @@ class RowIds:
                 except FileExistsError:
                     block += 1
                 else:
+                    write_through(own / str(block), own, own.parent, own.parent.parent)
                     return block
+
+    def _make(self, folder: Path) -> None:
+        """Make the folder of claims in that of the table. Raises NotFoundError if the table is gone."""
+        try:
+            for level in (folder.parent.parent, folder.parent, folder):
+                level.mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            raise NotFoundError("table", table_label(str(folder.parents[2]))) from error
 
 
 def _greatest_claim(folder: Path) -> int:

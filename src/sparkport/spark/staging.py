@@ -121,9 +121,13 @@ class Stage:
     def beside(self, rows: pa.Table) -> Stage:
         """Return another stage, with these rows."""
         other = Stage(self._staging)
-        for batch in rows.to_batches():
-            other.add(batch)
-        other.close()
+        try:
+            for batch in rows.to_batches():
+                other.add(batch)
+            other.close()
+        except BaseException:
+            other.remove()
+            raise
         return other
 
     def replaced(self, rows: pa.Table) -> Stage:

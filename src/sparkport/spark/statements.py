@@ -278,7 +278,7 @@ class InsertStatement(SparkStatement):
             newest = self._target.newest_snapshot()
             self._check_same_columns(newest.metadata)
             self._checks.check_keys(newest.version)
-            return self._commits.append(self._call, key, self._stage, plain)
+            return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)
 
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:
         if committed.is_alone:

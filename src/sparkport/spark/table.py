@@ -29,7 +29,7 @@ from sparkport.catalog.repeats import Outcome, repeated
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
-from sparkport.catalog.taking import take_rows
+from sparkport.catalog.taking import take_batch
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
 from sparkport.spark import direct, sql_lane
 from sparkport.spark.adoption import give_ids, is_adoptable
@@ -55,7 +55,7 @@ from sparkport.spark.metadata import arrow_metadata
 from sparkport.spark.queries import delta_query
 from sparkport.spark.row_changes import Located
 from sparkport.spark.statements import InsertStatement
-from sparkport.spark.transaction_view import transaction_snapshot
+from sparkport.spark.transaction_view import lost, transaction_snapshot
 from sparkport.spark.transactions import OwnWrite, TableView
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.units import all_or_none, endpoint_count, files_of
@@ -209,13 +209,17 @@ class DeltaTable(DynamicTable):
         if isinstance(change, RenameTable):
             if self._rename is None:
                 raise UnsupportedOperationError("table", str(self), "RENAME")
+            old = self._entry.name
             self._rename(call, self, change.new_name)
-            self.wrote(call, None)
+            self._engine.transactions.renamed(call, self._entry.schema, old, self._entry.name)
+            self._settle()
             return
         with writing():
             self._durability.begin(self._log)
             version = alter(call, self._engine, self, change)
-            self.wrote(call, None if version is None else OwnWrite(version, NO_IDS, NO_IDS))
+            if version is not None:
+                is_certain = not self._engine.host.is_connect
+                self.wrote(call, OwnWrite(version, NO_IDS, NO_IDS, is_certain=is_certain))
 
     def moved(self, name: str, root: str) -> None:
         """Note that the table has another name and folder now."""
@@ -277,6 +281,11 @@ class DeltaTable(DynamicTable):
         """Return what a version is, without its files."""
         return self._log.heading(version)
 
+    def is_changed_between(self, start: int, end: int) -> bool:
+        """Tell whether rows of a version may have been changed or removed up to a later one."""
+        between = range(start + 1, end + 1)
+        return len(between) > _MAX_COMMITS_LOOKED_AT or any(map(self._log.removes_rows, between))
+
     def rows_at(self, call: Call, ids: Ids, version: int) -> pa.Table:
         """Return the rows with these ids as of a version, in no order."""
         return self.rows_of(call, ids, self._log.snapshot(version))
@@ -288,9 +297,10 @@ class DeltaTable(DynamicTable):
         name = rowid_name(self._arrow_schema(snapshot))
         assert name is not None
         options = ScanOptions(columns=columns, filter=_among(name, ids))
-        rows = self._scan(call.outside_transaction(), snapshot, options).read_all()
-        hits = np.flatnonzero(np.isin(rows.column(name).to_numpy(), ids))
-        return rows if len(hits) == len(rows) else pa.Table.from_batches([take_rows(rows, hits)])
+        reader = self._scan(call.outside_transaction(), snapshot, options)
+        # Many ids are looked for by their range: what else is in it is not kept.
+        kept = (_with_ids(batch, name, ids) for batch in reader)
+        return pa.Table.from_batches((batch for batch in kept if batch.num_rows), reader.schema)
 
     def locate(self, call: Call, ids: Ids, snapshot: DeltaSnapshot, *, whole: bool) -> Located | None:
         """Return the rows of a snapshot with these ids, and where they are; None if Arrow cannot read it."""
@@ -348,10 +358,13 @@ class DeltaTable(DynamicTable):
 
     def wrote(self, call: Call, write: OwnWrite | None) -> None:
         """Let what the call has committed last and be seen by its transaction; keep the log short."""
-        self.settle()
+        self._settle()
         heading = self._log.heading()
-        own = write or OwnWrite(heading.version, None)
+        own = write or OwnWrite(heading.version, None, is_certain=False)
         self._engine.transactions.wrote(call, self._entry.schema, self._entry.name, heading, own)
+
+    def _settle(self) -> None:
+        self.settle()
         self._checkpoints.tend(str(self), self._log)
 
     def settle(self) -> None:
@@ -454,7 +467,10 @@ class DeltaTable(DynamicTable):
         locate = functools.partial(self._locate_ids, call)
         make = functools.partial(transaction_snapshot, str(self), self._log, locate=locate)
         owner = transaction_id or call.transaction_id or ""
-        return self._engine.transactions.snapshot(owner, view, make)
+        found = self._engine.transactions.snapshot(owner, view, make)
+        if found.own_writes and self._sql_reason(found) is not None:
+            raise lost(str(self))  # Spark SQL reads whole versions
+        return found
 
     def _locate_ids(self, call: Call, snapshot: DeltaSnapshot, ids: Ids) -> Located | None:
         is_counted = all(file.physical_rows is not None for file in snapshot.files)
@@ -478,7 +494,8 @@ class DeltaTable(DynamicTable):
             version = give_ids(call, self._engine, self, seen, adopts=adopts)
             if version is None or view is None:
                 return
-            between = range(view.newest + 1, version + 1)
+            own = {write.version for write in view.own}
+            between = (number for number in range(view.version + 1, version + 1) if number not in own)
             if transactions.has_scanned(call, *place) and any(map(self._log.changes_rows, between)):
                 raise FinalConflictError(str(self), "others have changed it while its rows were given ids")
             transactions.moved(call, *place, view, self._log.heading(version))
@@ -535,6 +552,11 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         limit -= batch.num_rows
         if limit <= 0:
             return
+
+
+def _with_ids(batch: pa.RecordBatch, name: str, ids: Ids) -> pa.RecordBatch:
+    hits = np.flatnonzero(np.isin(batch.column(name).to_numpy(), ids))
+    return batch if len(hits) == batch.num_rows else take_batch(batch, hits)
 
 
 def _among(name: str, ids: Ids) -> Expression:

@@ -27,14 +27,16 @@ def transaction_snapshot(table: str, log: DeltaLog, view: TableView, locate: Loc
     """Return what a transaction sees. Raises FinalConflictError if that cannot be shown any more."""
     if not view.own:
         return log.snapshot(view.version)
-    last = view.own[-1].version
-    own = {write.version for write in view.own}
+    last = view.newest
+    if view.is_alone:
+        return log.snapshot(last)
+    own = {write.version for write in view.own if write.is_certain}
     others = (version for version in range(view.version + 1, last + 1) if version not in own)
     if not any(log.changes_rows(version) for version in others):
         return log.snapshot(last)
     found = log.snapshot(view.version)
     if found.metadata.schema != log.snapshot(last).metadata.schema:
-        raise _lost(table)
+        raise lost(table)
     for write in view.own:
         found = _with_write(table, log, found, write, locate)
     return replace(found, own_writes=len(view.own), row_count=total_rows(found.files))
@@ -45,7 +47,7 @@ def _with_write(
 ) -> DeltaSnapshot:
     """Return a snapshot with one write more."""
     if write.changed is None:
-        raise _lost(table)
+        raise lost(table)
     before = {file.path for file in log.snapshot(write.version - 1).files}
     after = log.snapshot(write.version)
     new = replace(after, files=tuple(file for file in after.files if file.path not in before))
@@ -65,7 +67,7 @@ def _located_files(table: str, found: DeltaSnapshot, ids: Ids, locate: Locate) -
         return {}
     located = locate(found, ids)
     if located is None:
-        raise _lost(table)
+        raise lost(table)
     return {file.path: positions for file, positions in located.files()}
 
 
@@ -87,7 +89,8 @@ def _marked(file: DataFile, deleted: Iterable[Positions]) -> DataFile:
     return replace(file, deletion_vector=inline_vector(np.unique(np.concatenate(list(deleted)))))
 
 
-def _lost(table: str) -> FinalConflictError:
+def lost(table: str) -> FinalConflictError:
+    """Return the error for a table that a transaction cannot be shown any more."""
     return FinalConflictError(
         table, "others have changed it since the transaction began and wrote to it; begin a new transaction"
     )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from sparkport.catalog.budget import ByteBudget, Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
-from sparkport.errors import TransactionNotActiveError, UnsupportedOperationError
+from sparkport.errors import LimitExceededError, TransactionNotActiveError, UnsupportedOperationError
 from sparkport.spark.conflicts import Basis, Ids
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.warehouse import Listing, TableEntry, Warehouse
 
 _POLL_SECONDS = 0.1
-_MAX_REMEMBERED_IDS = 4_000_000  # of own writes, in all transactions: some ten MB
+_MAX_ID_BYTES = 128 << 20  # for the ids of own writes, of all transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,19 @@ class OwnWrite:
     """A commit of a transaction's own.
 
     `changed` are the ids of the rows that it has changed or removed, None if they were too many to keep.
-    `added` are those of the rows that it has put into new files, None for all rows in these.
+    `added` are those of the rows that it has put into new files, None for all rows in these. `is_certain`
+    says whether it is known to have made this version, and not only to have committed at or before it.
     """
 
     version: int
     changed: Ids | None
     added: Ids | None = None
+    is_certain: bool = True
 
     @property
     def size(self) -> int:
-        """How many ids it has, and one for itself."""
-        return 1 + sum(len(ids) for ids in (self.changed, self.added) if ids is not None)
+        """How many bytes its ids take."""
+        return sum(ids.nbytes for ids in (self.changed, self.added) if ids is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,16 @@ class TableView:
         return self.own[-1].version if self.own else self.version
 
     @property
+    def is_alone(self) -> bool:
+        """Whether there were no other commits than its own."""
+        return self.newest - self.version == len(self.own)
+
+    @property
     def basis(self) -> Basis:
         """The version that rows were read from, and the commits that were not of others."""
-        return Basis(self.version, tuple(write.version for write in self.own))
+        if self.is_alone:
+            return Basis(self.version, tuple(range(self.version + 1, self.newest + 1)))
+        return Basis(self.version, tuple(write.version for write in self.own if write.is_certain))
 
 
 @dataclass(slots=True)
@@ -66,6 +75,7 @@ class _View:
     come to have the name.
     """
 
+    held: Reservation
     listing: Listing | None = None
     tables: dict[tuple[str, str], TableView] = field(default_factory=dict)
     snapshots: dict[tuple[str, Basis], DeltaSnapshot] = field(default_factory=dict)
@@ -83,16 +93,20 @@ class SparkTransactions(TransactionManager):
 
     def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
         self._warehouse = warehouse
-        self._ledger: TransactionLedger[_View] = TransactionLedger(_View, idle_seconds=idle_seconds)
+        self._ids = ByteBudget(_MAX_ID_BYTES)
+        self._ledger: TransactionLedger[_View] = TransactionLedger(
+            self._fresh_view, idle_seconds=idle_seconds
+        )
         self._lock = threading.Lock()
-        self._remembered: deque[tuple[_View, tuple[str, str], int]] = deque()
-        self._remembered_ids = 0
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction."""
         if mode is TransactionMode.STAGED:
             raise UnsupportedOperationError("engine", "spark", "staged transactions")
-        return self._ledger.begin(call, mode, _View())
+        return self._ledger.begin(call, mode, self._fresh_view())
+
+    def _fresh_view(self) -> _View:
+        return _View(Reservation(self._ids))
 
     def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
         """Return how an active transaction was begun."""
@@ -128,11 +142,11 @@ class SparkTransactions(TransactionManager):
                     view.listing = self._warehouse.listing(fresh=True)
 
     def view(self, call: Call, schema: str, table: str, log: DeltaLog) -> TableView | None:
-        """Return what the call's transaction sees of a table, None for the newest version.
+        """Return what the call's transaction sees of a table, None without a transaction.
 
         A table made after the transaction's first use is most likely its own: CREATE TABLE carries
-        no transaction id, yet the statements after it must see it. That goes for one that has the
-        name of another, too, which was dropped.
+        no transaction id, yet the statements after it must see it. It is seen as it is when it is first
+        used. That goes for one that has the name of another, too, which was dropped.
         """
         if call.transaction_id is None:
             return None
@@ -143,9 +157,9 @@ class SparkTransactions(TransactionManager):
             known = view.tables.get((schema, table))
         assert view.listing is not None
         listed = view.listing.schemas.get(schema, {}).get(table)
-        if known is None and listed is None:
-            return None
-        current = _still_there(log, known) if known else _first_view(log, listed)
+        current = None
+        if known is not None or listed is not None:
+            current = _still_there(log, known) if known else _first_view(log, listed)
         if current is None:
             newest = log.heading()
             current = TableView(newest.metadata.table_id, newest.version)
@@ -205,24 +219,18 @@ class SparkTransactions(TransactionManager):
                 if known is None or known.table_id != made.metadata.table_id:
                     view = TableView(made.metadata.table_id, write.version)
                 else:
-                    view = replace(known, own=(*known.own, write))
-                    self._remember(entry.detail, (schema, table), write)
+                    own = (*known.own, _kept(write, entry.detail.held))
+                    view = replace(known, own=tuple(sorted(own, key=lambda one: one.version)))
                 entry.detail.tables[schema, table] = view
 
-    def _remember(self, view: _View, place: tuple[str, str], write: OwnWrite) -> None:
-        """Let the oldest transactions forget their ids when all together have very many; under the lock.
-
-        DuckDB never ends its transactions, and hardly ever comes back to one.
-        """
-        self._remembered.append((view, place, write.size))
-        self._remembered_ids += write.size
-        while self._remembered_ids > _MAX_REMEMBERED_IDS:
-            oldest, where, size = self._remembered.popleft()
-            self._remembered_ids -= size
-            known = oldest.tables.get(where)
-            if known is not None:
-                forgotten = tuple(OwnWrite(write.version, None) for write in known.own)
-                oldest.tables[where] = replace(known, own=forgotten)
+    def renamed(self, call: Call, schema: str, old: str, new: str) -> None:
+        """Let the call's transaction see a table under another name as it has seen it before."""
+        entry = self._ledger.present(call.transaction_id)
+        if entry is not None:
+            with self._lock:
+                known = entry.detail.tables.pop((schema, old), None)
+                if known is not None:
+                    entry.detail.tables[schema, new] = known
 
     def moved(self, call: Call, schema: str, table: str, old: TableView, made: Heading) -> None:
         """Let the call's transaction see a later version, also in scans that are planned but not begun."""
@@ -268,6 +276,15 @@ class SparkTransactions(TransactionManager):
         if entry.state not in {TransactionState.ACTIVE, state}:
             raise TransactionNotActiveError(transaction_id, entry.state)
         self._ledger.end(entry, state)
+
+
+def _kept(write: OwnWrite, held: Reservation) -> OwnWrite:
+    """Return a write with its ids if there is room for them: DuckDB never ends its transactions."""
+    try:
+        held.add(write.size)
+    except LimitExceededError:
+        return replace(write, changed=None, added=None)
+    return write
 
 
 def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:

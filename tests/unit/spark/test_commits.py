@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call
+from sparkport.catalog.repeats import StatementKey
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
-from sparkport.spark.commits import TableCommits
+from sparkport.spark.commits import TableCommits, _Append
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.log_changes import CommitResult
@@ -96,6 +97,26 @@ def test_joint_commit_of_unknown_outcome_is_not_tried_again(tmp_path: Path, erro
 
     assert outcomes(spark, tmp_path) == ["done", type(error).__name__, type(error).__name__]
     assert spark.appended == [1, 2]
+
+
+def test_key_that_another_server_has_noted_tells_nothing_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When Spark is lost, only the statement whose own key is in the log is known to be done."""
+    spark = Spark()
+    spark.failures[2] = UnavailableError("gone")
+    spark.appended.append(0)  # so that nothing waits
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
+    monkeypatch.setattr(commits, "outcome", lambda key: None if key is None else 1)
+    stages = [Stage(str(tmp_path)), Stage(str(tmp_path))]
+    for stage in stages:
+        stage.add(pa.record_batch({"n": [1]}))
+    group = [_Append(stages[0], [], StatementKey("k", 1)), _Append(stages[1], [])]
+    commits._commit(group)
+
+    assert group[0].done.result().affected == 1
+    with pytest.raises(UnavailableError):
+        group[1].done.result()
 
 
 @pytest.mark.parametrize("comes_back", [True, False])

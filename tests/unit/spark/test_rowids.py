@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparkport.errors import NotFoundError
 from sparkport.spark import rowids
 from sparkport.spark.rowids import RowIds
 
@@ -72,6 +73,15 @@ def test_claims_without_a_table_id_count_too(tmp_path: Path) -> None:
     (claims / "4").touch()
 
     assert RowIds(str(tmp_path), "t").take(1).tolist() == [5 << 32]
+
+
+def test_table_that_is_gone_does_not_come_back(tmp_path: Path) -> None:
+    """A claim makes no folder for a table that was dropped meanwhile."""
+    ids = RowIds(str(tmp_path / "s.db" / "t"), "t")
+
+    with pytest.raises(NotFoundError):
+        ids.take(1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_stores_without_claims_take_blocks_by_chance() -> None:
