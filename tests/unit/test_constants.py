@@ -34,10 +34,16 @@ def test_a_constant_that_does_not_fit_its_column_is_refused() -> None:
         expressions.evaluate_constant(Call(), "'abc'", pa.field("v", pa.int32()))
 
 
-@pytest.mark.parametrize("word", ["current_date", "CURRENT_TIMESTAMP", "localtime", "user"])
+@pytest.mark.parametrize("word", ["current_date", "CURRENT_TIMESTAMP", "localtime"])
 def test_functions_that_are_written_like_columns_are_none(word: str) -> None:
     """SQL writes some functions without brackets, and they make good defaults."""
     assert expressions.evaluate_constant(Call(), word).is_valid
+
+
+def test_words_that_tell_of_the_server_are_no_defaults() -> None:
+    """Who runs the server is none of a client's business."""
+    with pytest.raises(InvalidRequestError):
+        expressions.evaluate_constant(Call(), "user")
 
 
 def test_a_column_goes_before_a_function_written_like_it() -> None:
