@@ -173,7 +173,6 @@ _UNREADY: Mapping[str, Callable[[str], SparkportError]] = {
 # Words in the text of an error or of its causes: the first that matches decides.
 _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CONFLICT, lambda table: ConflictError(table, "another writer changed it at the same time")),
-    (CHANGED, lambda table: ConflictError(table, "another writer changed the same rows")),
     (_CHECK, lambda table: ConstraintViolationError("CHECK", table)),
     (_NOT_NULL, lambda table: ConstraintViolationError("NOT NULL", table)),
     (_CANCELLED, lambda _: CancelledError()),
@@ -246,6 +245,8 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
     if decision is Decision.FAULT or user_failure(error) is not None:
         return None
     text = _text(error)
+    if CHANGED in text:
+        return ConflictError(table, "another writer changed the same rows")
     ours = (
         _by_condition(error, table)
         or _by_cause(error, _VALUE_STATES, InvalidRequestError)
