@@ -16,7 +16,7 @@ from .workload import SCHEMA, Workload, by_deltalake, by_spark
 
 KILLS = int(os.environ.get("SPARKPORT_KILLS", "6"))
 SEED = int(os.environ.get("SPARKPORT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
-READY_SECONDS = 30  # on two cores that other tests keep busy too
+READY_SECONDS = 15
 
 pytestmark = pytest.mark.timeout(600 + 120 * KILLS)
 
