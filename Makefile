@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup serve test lint types contracts check format lock proto benchmark clean
+.PHONY: help setup serve test test-quick lint types contracts check format lock proto benchmark clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,13 @@ serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and pri
 	@$(BIN)/sparkport serve ./lakehouse --sample
 
 # Slow files come first, in the order of the folders: a worker that gets one last would keep the others waiting.
+# The tests start Spark some hundred times, three times as fast with an archive of its classes.
 test: setup ## Run all tests
+	@$(BIN)/python -m sparkport.spark.training
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+
+test-quick: setup ## Run the tests that need no Spark
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not spark"
 
 lint: setup
 	@$(BIN)/ruff check .

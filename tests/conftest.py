@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,19 @@ from tests import clusters
 from tests.flight_client import Flight
 
 TOKEN = "secret-token"
+_WITH_SPARK = (Path(__file__).parent / "spark", Path(__file__).parent / "e2e" / "spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start Spark, which `make test-quick` leaves out."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if (
+            any(item.path.is_relative_to(folder) for folder in _WITH_SPARK)
+            or "spark_host" in getattr(item, "fixturenames", ())
+            or (parameters and parameters.params.get("catalog") == "spark")
+        ):
+            item.add_marker("spark")
 
 
 @pytest.fixture

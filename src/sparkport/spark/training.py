@@ -1,10 +1,12 @@
 """Make the archive of classes: start Spark once, use it a little, and keep what it loaded.
 
-Runs in a process of its own: `python -m sparkport.spark.training CACHE`.
+Runs in a process of its own: `python -m sparkport.spark.training [CACHE]`.
 """
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
 import subprocess
 import sys
@@ -12,13 +14,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
 from sparkport.catalog import Call
 from sparkport.spark.archive import archive_path
 from sparkport.spark.jars import DELTA_JARS, delta_jars
 from sparkport.spark.java import find_java
 from sparkport.spark.jvm import child_environment
 from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.settings import SparkSettings, cache_folder
 
 _DUMP_SECONDS = 180.0
 _WARM_SECONDS = 180.0
@@ -41,17 +45,29 @@ def train_in_background(settings: SparkSettings) -> subprocess.Popen[bytes] | No
     )
 
 
-def train(cache: Path) -> Path:
-    """Make the archive for this machine's Java and the jars in `cache`, and return its path.
+def train(cache: Path) -> None:
+    """Make the archive for this machine's Java and the jars in `cache`, unless another process does.
 
     Some Javas have no archive of their own classes to build on: the file is empty then,
     so that the work is not tried at every start.
     """
+    folder = cache / "classes"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _train(cache)
+
+
+def _train(cache: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="sparkport-training-") as folder:
         plain = SparkSettings(folder, master="local[2]", cache=cache)
         jars = delta_jars(plain.jars_folder, ivy_settings=plain.ivy_settings)
         target = archive_path(plain, find_java(), jars)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_file():
+            return
         # Java writes it at its end and not in one step; a half-written one must not be found.
         attempt = target.with_suffix(f".{os.getpid()}")
         option = f'"-XX:ArchiveClassesAtExit={attempt}"'
@@ -65,10 +81,13 @@ def train(cache: Path) -> Path:
             attempt.replace(target)
         else:
             target.touch()
-    return target
 
 
 if __name__ == "__main__":
-    if hasattr(os, "nice"):
+    # Java tells of each class that it leaves out.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    if len(sys.argv) > 1:
         os.nice(19)
-    train(Path(sys.argv[1]))
+        train(Path(sys.argv[1]))
+    else:
+        train(cache_folder(os.environ))
