@@ -15,7 +15,7 @@ import pytest
 from sparkport import expressions
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, InvalidRequestError, LimitExceededError
-from sparkport.expressions import Constraint, evaluation, sandbox, worker
+from sparkport.expressions import Constraint, evaluation, sandbox, turns, worker
 from sparkport.expressions.functions import ALLOWED, ANY_SIZE, QUICK
 
 ROWS = pa.table({"a": [1, 2, None], "odd name": ["x", "y", "z"], "s": [{"x": 1}, {"x": 2}, None]})
@@ -603,9 +603,9 @@ def test_worker_that_is_gone_is_replaced() -> None:
 
 def test_busy_workers_are_waited_for_and_then_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than a few processes, whatever clients ask for, and one of them for quick queries."""
-    monkeypatch.setattr(sandbox, "_MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "_MAX_WAIT_SECONDS", 0.2)
     shared = sandbox.Sandbox()
-    calls = [Call() for _ in range(3)]
+    calls = [Call("ann"), Call("ann"), Call("bob")]
     query = "SELECT levenshtein(t, t || 'b') FROM rows"
     with ThreadPoolExecutor(3) as threads:
         running = [threads.submit(shared.run, call, query, (), LONG) for call in calls]

@@ -16,6 +16,7 @@ from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
+from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.auth import Authenticator, BearerTokens, NoAuth
 from sparkport.flight.limits import ServerLimits
@@ -66,6 +67,7 @@ class Server:
     def start(self) -> Self:
         """Begin to answer and return at once."""
         self._grpc.start()
+        SANDBOX.start_ahead()
         return self
 
     def stop(self) -> None:

@@ -17,23 +17,32 @@ import pyarrow as pa
 import structlog
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.machine import machine_memory
 from sparkport.errors import InvalidRequestError, LimitExceededError, UnavailableError
+from sparkport.expressions.turns import Turns
 
 TIME_LIMIT_SECONDS = 10.0
 """How long one query may take."""
-MEMORY_LIMIT_MEGABYTES = 512
-"""How much memory a worker may use beyond what it starts with."""
 
 _MAX_WORKERS = 4
 _MAX_IDLE_WORKERS = 2
-_MAX_WAIT_SECONDS = 30.0
+_MIN_MEGABYTES = 64
+_MAX_MEGABYTES = 512
+_SHARE_OF_MACHINE = 4  # all workers together may use one part in so many
+_MEGABYTE = 1 << 20
 # A worker that has needed much memory once keeps it, so that a new one takes its place.
-_RETIRING_MEGABYTES = 300
-_POLL_SECONDS = 0.02
+_START_MEGABYTES = 100
+_RETIRING_SHARE = 0.4
 # What Python and the C library need to run at all; above all no secret.
 _PASSED_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
 
 _log = structlog.get_logger("sparkport")
+
+
+def memory_limit_megabytes() -> int:
+    """Return how much memory a worker may use beyond what it starts with, on this machine or container."""
+    share = machine_memory() // _SHARE_OF_MACHINE // _MAX_WORKERS // _MEGABYTE
+    return min(max(share, _MIN_MEGABYTES), _MAX_MEGABYTES)
 
 
 class QueryFailedError(InvalidRequestError):
@@ -44,11 +53,12 @@ class _Worker:
     """A process that runs one query at a time."""
 
     def __init__(self) -> None:
+        self._megabytes = memory_limit_megabytes()
         variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         variables["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
         script = str(Path(__file__).with_name("worker.py"))
         self._process = subprocess.Popen(  # noqa: S603  (our own file)
-            [sys.executable, "-P", "-s", script, str(MEMORY_LIMIT_MEGABYTES)],
+            [sys.executable, "-P", "-s", script, str(self._megabytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -86,13 +96,13 @@ class _Worker:
         match answer.get("kind"):
             case "rows" if len(data) == answer["bytes"]:
                 # A call that was cancelled meanwhile may still be about to end the process.
-                self.is_reusable = answer["megabytes"] < _RETIRING_MEGABYTES and not call.cancelled
+                self.is_reusable = not call.cancelled and self._is_small(answer["megabytes"])
                 return pa.ipc.open_stream(data).read_all()
             case "error":
                 self.is_reusable = not answer["is_fatal"] and not call.cancelled
                 raise QueryFailedError(answer["reason"])
             case "memory":
-                raise _out_of_memory()
+                raise self._out_of_memory()
         raise self._lost(call)
 
     def close(self) -> None:
@@ -112,25 +122,31 @@ class _Worker:
             return LimitExceededError(f"evaluating it took longer than {TIME_LIMIT_SECONDS:g} seconds")
         _log.warning("expression worker ended", status=status)
         if status < 0:  # DuckDB does not survive every failed allocation
-            return _out_of_memory()
+            return self._out_of_memory()
         return UnavailableError(f"the worker process for expressions ended with status {status}")
+
+    def _is_small(self, megabytes: int) -> bool:
+        return megabytes < _START_MEGABYTES + _RETIRING_SHARE * self._megabytes
+
+    def _out_of_memory(self) -> LimitExceededError:
+        return LimitExceededError(f"evaluating it needs more than {self._megabytes} MB of memory")
 
 
 class Sandbox:
     """Hands queries to a few workers, which are started when needed and kept for the next query.
 
-    One of them is for quick queries alone, so that these do not wait for the others.
+    One of them is for quick queries alone, so that these do not wait for the others, and no caller has all.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._busy = 0
+        self._turns = Turns(_MAX_WORKERS)
 
     @property
     def busy_workers(self) -> int:
         """How many queries run now."""
-        return self._busy
+        return self._turns.running
 
     def run(
         self,
@@ -146,16 +162,22 @@ class Sandbox:
         Raises QueryFailedError, and LimitExceededError for one that takes too much memory or time. It ends
         with the call.
         """
-        self._wait(call, _MAX_WORKERS if is_quick else _MAX_WORKERS - 1)
-        try:
+        with self._turns.one(call, is_quick=is_quick):
             worker = self._take()
             try:
                 return worker.run(call, query, parameters, rows)
             finally:
                 self._give_back(worker)
-        finally:
-            with self._lock:
-                self._busy -= 1
+
+    def start_ahead(self) -> None:
+        """Start a worker, unless one waits already, so that the first query need not. Return at once."""
+        with self._lock:
+            if self._idle:
+                return
+            try:
+                self._idle.append(_started())
+            except UnavailableError as error:  # a query that needs one will try again and raise it
+                _log.warning("expression worker not started", reason=str(error))
 
     def close(self) -> None:
         """End the workers that wait for a query."""
@@ -163,17 +185,6 @@ class Sandbox:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.close()
-
-    def _wait(self, call: Call, limit: int) -> None:
-        """Return when fewer queries than the limit run, and count one more."""
-        for _ in range(round(_MAX_WAIT_SECONDS / _POLL_SECONDS)):
-            call.check()
-            with self._lock:
-                if self._busy < limit:
-                    self._busy += 1
-                    return
-            call.wait_cancelled(_POLL_SECONDS)
-        raise LimitExceededError(f"{limit} expressions are being evaluated already; try again later")
 
     def _take(self) -> _Worker:
         while True:
@@ -210,7 +221,3 @@ def _serialized(rows: pa.Table) -> pa.Buffer:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return sink.getvalue()
-
-
-def _out_of_memory() -> LimitExceededError:
-    return LimitExceededError(f"evaluating it needs more than {MEMORY_LIMIT_MEGABYTES} MB of memory")

@@ -7,6 +7,7 @@ ends by itself when its time for a request is up, and when the server closes the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import signal
@@ -21,6 +22,9 @@ import pyarrow as pa
 _KIB = 1024
 _START_SECONDS = 60.0
 _MAX_REASON = 1000  # it may quote a value, of any length
+_STATUS = Path("/proc/self/status")
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_FIRST_TO_END = "1000"
 # After these a database answers nothing else.
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
 
@@ -60,11 +64,26 @@ def open_sandbox(*, megabytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def limit_process(*, megabytes: int) -> None:
-    """Allow so much memory beyond what is in use now, and no files to be written."""
-    limit = (_megabytes("VmData:") + megabytes) * _KIB * _KIB
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Allow so much memory beyond what is in use now, and no files to be written.
+
+    Should memory run out all the same, the kernel ends this process before the server.
+    """
+    lower_limit("RLIMIT_DATA", (_megabytes("VmData:") + megabytes) * _KIB * _KIB)
+    lower_limit("RLIMIT_FSIZE", 0)
+    lower_limit("RLIMIT_CORE", 0)
+    if _OOM_SCORE.exists():  # on Linux
+        with contextlib.suppress(OSError):  # a container may mount it to be read alone; the limits hold
+            _OOM_SCORE.write_text(_FIRST_TO_END, encoding="ascii")
+
+
+def lower_limit(name: str, value: int) -> None:
+    """Set a limit of this process for good, if the platform has it; one that is lower already stays."""
+    number = getattr(resource, name, None)
+    if number is None:
+        return
+    hard = resource.getrlimit(number)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(number, (value, value))
 
 
 def answer(
@@ -98,9 +117,12 @@ def _write(sink: BinaryIO, header: Mapping[str, Any], data: memoryview | None = 
 
 
 def _megabytes(entry: str) -> int:
-    """Return what the kernel says of this process. A peak would be that of the server it came from."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) // _KIB for line in status.splitlines() if line.startswith(entry))
+    """Return what the kernel says of this process."""
+    if not _STATUS.exists():  # not on Linux: the peak is the nearest there is, in bytes on macOS
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (_KIB * _KIB)
+    # A peak would be that of the server it came from.
+    lines = _STATUS.read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) // _KIB for line in lines if line.startswith(entry))
 
 
 if __name__ == "__main__":

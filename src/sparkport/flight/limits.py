@@ -6,8 +6,8 @@ import resource
 from dataclasses import dataclass
 
 from sparkport.catalog.budget import ByteBudget, CallerBudgets, Resources
+from sparkport.catalog.machine import machine_memory
 from sparkport.flight.call_shares import CallLimits
-from sparkport.flight.machine import machine_memory
 
 __all__ = ["ServerLimits", "allowed_connections"]
 

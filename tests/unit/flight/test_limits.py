@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkport.flight import machine
+from sparkport.catalog import machine
+from sparkport.catalog.machine import machine_memory
 from sparkport.flight.limits import ServerLimits
-from sparkport.flight.machine import machine_memory
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1000000\n", 1_000_000), ("max\n", None), (None, None)])

@@ -1,0 +1,91 @@
+"""Whose query runs next: how many may run at once, and how many of one caller."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sparkport.catalog.call import Call
+from sparkport.errors import LimitExceededError
+
+_MAX_WAIT_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """One query that waits or runs."""
+
+    principal: str
+    is_quick: bool
+
+
+class Turns:
+    """Lets a few queries run at once and shares them out among the callers. Safe to use from many threads.
+
+    The last place is for quick queries alone. One caller never has all the places that a query may take,
+    and of those who wait the one with the fewest running queries is next.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._changed = threading.Condition()
+        self._waiting: list[_Turn] = []
+        self._running: list[_Turn] = []
+
+    @property
+    def running(self) -> int:
+        """How many queries run now."""
+        return len(self._running)
+
+    @contextlib.contextmanager
+    def one(self, call: Call, *, is_quick: bool) -> Iterator[None]:
+        """Wait for a place as long as the call lives. Raises LimitExceededError after half a minute."""
+        turn = _Turn(call.principal, is_quick)
+        self._enter(call, turn)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.remove(turn)
+                self._changed.notify_all()
+
+    def _enter(self, call: Call, turn: _Turn) -> None:
+        deadline = time.monotonic() + _MAX_WAIT_SECONDS
+        with self._changed:
+            self._waiting.append(turn)
+            try:
+                while self._next() is not turn:
+                    call.check()
+                    if time.monotonic() >= deadline:
+                        raise self._refusal(turn)
+                    self._changed.wait(_POLL_SECONDS)  # nothing wakes it when the call is cancelled
+                call.check()
+                self._running.append(turn)
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()
+
+    def _next(self) -> _Turn | None:
+        """Return whose turn it is: of equals, that of the first who came."""
+        free = [turn for turn in self._waiting if self._has_room(turn)]
+        return min(free, key=self._count_own, default=None)
+
+    def _has_room(self, turn: _Turn) -> bool:
+        limit = self._limit(turn)
+        return len(self._running) < limit and self._count_own(turn) < max(1, limit - 1)
+
+    def _limit(self, turn: _Turn) -> int:
+        return self._places if turn.is_quick else self._places - 1
+
+    def _count_own(self, turn: _Turn) -> int:
+        return sum(other.principal == turn.principal for other in self._running)
+
+    def _refusal(self, turn: _Turn) -> LimitExceededError:
+        own = self._count_own(turn)
+        whose = " of this caller" if own >= max(1, self._limit(turn) - 1) else ""
+        count = own if whose else len(self._running)
+        return LimitExceededError(f"{count} expressions{whose} are being evaluated already; try again later")
