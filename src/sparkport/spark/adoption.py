@@ -15,6 +15,7 @@ from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError
 from sparkport.spark import log_changes
 from sparkport.spark.columns import TableColumn, has_ids, rowid_spark_field, table_columns
+from sparkport.spark.commits import TableCommits
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.files import storage_of
 from sparkport.spark.delta.snapshots import DeltaSnapshot
@@ -91,8 +92,8 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
     """
     if _is_complete(engine, seen) or engine.host.is_connect:
         return None
-    queue = engine.commits(table.root, seen.metadata.table_id, str(table))
-    with table.gate.shared(call), queue.alone(call):
+    # Inside the gate, where the table is not renamed.
+    with table.gate.shared(call), _queue(engine, table).alone(call):
         for _ in range(_MOST_TRIES):
             found = engine.log(table.root).snapshot()
             if _is_complete(engine, found):
@@ -105,6 +106,11 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
             except ConflictError:
                 call.wait_cancelled(_PAUSE_SECONDS)
     raise ConflictError(str(table), "others write to it without ids, again and again")
+
+
+def _queue(engine: Engine, table: Numbered) -> TableCommits:
+    table_id = engine.log(table.root).heading().metadata.table_id
+    return engine.commits(table.root, table_id, str(table))
 
 
 def _is_complete(engine: Engine, snapshot: DeltaSnapshot) -> bool:

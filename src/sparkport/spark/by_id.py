@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import conform_column, row_ids
 from sparkport.catalog.lookup import find_column
@@ -41,6 +42,7 @@ from sparkport.spark.statements import SparkStatement, Target
 from sparkport.spark.transactions import OwnWrite
 from sparkport.spark.types import decode
 
+_COPIES_OF_IDS = 3  # as they came, sorted, and those that are there
 _MAX_REMEMBERED = 100_000  # ids of a statement that its transaction keeps
 
 
@@ -70,8 +72,31 @@ class ByIdStatement(SparkStatement):
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
+        self._held_ids = Reservation(call.resources.rows)
+        self._held_rows = Reservation(call.resources.rows)
         self._distinct = NO_IDS
         self._is_rewritten = False
+
+    def commit(self) -> int:
+        """Change the rows in one commit."""
+        try:
+            return super().commit()
+        finally:
+            self._release()
+
+    def abort(self) -> None:
+        """Forget what was sent."""
+        super().abort()
+        self._release()
+
+    def _release(self) -> None:
+        self._held_ids.release()
+        self._held_rows.release()
+
+    def _keep_ids(self, ids: Ids) -> None:
+        """Keep ids until the commit. Raises LimitExceededError when no memory is left for them."""
+        self._held_ids.add(_COPIES_OF_IDS * ids.nbytes)
+        self._ids.append(ids)
 
     def _applied(self, key: StatementKey | None) -> Committed:
         ids = np.concatenate([*self._ids, NO_IDS])
@@ -97,7 +122,11 @@ class ByIdStatement(SparkStatement):
         raise NotImplementedError
 
     def _plan(self, *, whole: bool) -> _Plan:
-        """Find the rows in the newest version, and make sure that they are as the statement has read them."""
+        """Find the rows in the newest version, and make sure that they are as the statement has read them.
+
+        `whole` is to read all of their columns, if there are not too many.
+        """
+        self._held_rows.release()  # of a try that another writer has beaten
         base = self._target.newest_snapshot()
         self._check_same_table(base.metadata)
         if whole:
@@ -108,8 +137,10 @@ class ByIdStatement(SparkStatement):
                 raise FinalConflictError(self._name, "another transaction changed the same rows")
         located = None
         if len(ids) <= row_changes.MOST_DELETED:
-            whole = whole and len(ids) <= row_changes.MOST_UPDATED
-            located = self._target.locate(self._call, ids, base, whole=whole)
+            limit = row_changes.MAX_UPDATED_BYTES
+            whole = whole and len(ids) <= row_changes.MOST_UPDATED and self._stage.bytes <= limit
+            max_bytes = limit if whole else 0
+            located = self._target.locate(self._call, ids, base, self._held_rows, max_bytes=max_bytes)
         rows = located.rows if located else self._target.rows_of(self._call, ids, base, (self._rowid,))
         return _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
 
@@ -232,7 +263,7 @@ class UpdateStatement(ByIdStatement):
         arrays = [conform_column(batch.column(i), column.exact) for i, column in enumerate(self._set)]
         changes = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.exact for column in self._set]))
         check_not_null(self._target.name, changes, changes.schema)
-        self._ids.append(ids)
+        self._keep_ids(ids)
         if len(ids):
             self._store([*self._set, self._id_column], [*arrays, pa.array(ids)])
         if not self._returning:
@@ -264,9 +295,11 @@ class UpdateStatement(ByIdStatement):
         if len(missing):
             raise RowNotFoundError(int(missing[0]))
         self._check_new_rows(plan)
-        if plan.located is not None and self._can_mark(plan, row_changes.MOST_UPDATED):
-            rows = self._new_rows(plan.located)
-            return self._in_place(key, plan.located, NewRows(rows, self._spark_fields(), self._stage))
+        located = plan.located
+        if located is not None and located.is_whole and self._can_mark(plan, row_changes.MOST_UPDATED):
+            self._held_rows.add(2 * self._stage.bytes)  # the new values, and in the order of the rows
+            rows = self._new_rows(located)
+            return self._in_place(key, located, NewRows(rows, self._spark_fields(), self._stage))
         return self._by_spark(key, plan, self._set)
 
     def _new_rows(self, located: Located) -> pa.Table:
@@ -307,7 +340,9 @@ class UpdateStatement(ByIdStatement):
         """Let the last value for a row win, as it would one batch at a time."""
         _, from_end = np.unique(ids[::-1], return_index=True)
         places = len(ids) - 1 - from_end
+        self._held_rows.resize(2 * self._stage.bytes)
         self._stage = self._stage.replaced(self._stage.read().take(pa.array(places)))
+        self._held_rows.release()
         self._ids = [ids[places]]
 
 
@@ -324,7 +359,7 @@ class DeleteStatement(ByIdStatement):
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, NO_IDS]))]
-        self._ids.append(ids)
+        self._keep_ids(ids)
         return self._old_rows(ids) if self._returning else None
 
     def _readded(self) -> Ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from sparkport.spark.arrow_lane import ArrowLane
 from sparkport.spark.commits import TableCommits
@@ -47,7 +48,9 @@ class Engine:
         self.whole_files: dict[str, frozenset[str]] = {}  # by table id: those whose rows all have ids
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIds] = {}
-        self._commits: dict[str, TableCommits] = {}
+        # By folder and id, for as long as a statement has them: a table may be dropped and brought back.
+        self._commits: WeakValueDictionary[tuple[str, str], TableCommits] = WeakValueDictionary()
+        self._recent_commits: dict[str, TableCommits] = {}
         self._lock = threading.Lock()
         self._on_close: list[Callable[[], None]] = []
 
@@ -67,13 +70,17 @@ class Engine:
             return kept
 
     def commits(self, root: str, table_id: str, table: str) -> TableCommits:
-        """Return what orders the writes to a table: to this one, and not to one that was there before."""
+        """Return what orders the writes to a table: to this one, and not to one that was there before.
+
+        All statements on it that run at the same time get the same object.
+        """
         log, joins_keys = self.log(root), not self.host.is_connect
         with self._lock:
-            kept = self._commits.get(root)
-            if kept is None or kept.table_id != table_id:
+            kept = self._commits.get((root, table_id))
+            if kept is None:
                 kept = TableCommits(self.jobs, table, table_id, log, joins_keys=joins_keys)
-                self._commits[root] = kept
+                self._commits[root, table_id] = kept
+            self._recent_commits[root] = kept
             return kept
 
     def forget(self, root: str) -> None:
@@ -81,7 +88,7 @@ class Engine:
         with self._lock:
             self._logs.pop(root, None)
             self._row_ids.pop(root, None)
-            self._commits.pop(root, None)
+            self._recent_commits.pop(root, None)
 
     @property
     def staging(self) -> str:

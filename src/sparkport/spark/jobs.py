@@ -127,7 +127,7 @@ class Jobs:
         """Yield what work gives bit by bit, on the caller's own thread."""
         group = _new_group()
         finished = False
-        call.on_cancel(lambda: None if finished else self._interrupt(group))
+        call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
             with self.host.use(call, table) as session, self._marked(session, group, table):
                 for result in work(session):
@@ -200,6 +200,10 @@ class Jobs:
         if self._keeps_cancelled:
             with self._lock:
                 self._cancelled.setdefault(group, _Cancelled(time.monotonic(), tuple(running)))
+        self._request_interrupt(group)
+
+    def _request_interrupt(self, group: str) -> None:
+        """Have Spark interrupt its jobs of a group, on another thread: Spark may be slow to answer."""
         # A pool that was shut down takes nothing more; Spark's end ends its jobs.
         with contextlib.suppress(RuntimeError):
             self._cancelling.submit(self._interrupt, group)

@@ -35,6 +35,8 @@ from sparkport.spark.units import FILE_NUMBER
 
 MOST_UPDATED = 200_000
 """Up to how many rows are updated like this: the server has them in memory."""
+MAX_UPDATED_BYTES = 128 << 20
+"""Up to how many bytes such rows may have, the old ones and the new values each."""
 MOST_DELETED = 10_000_000
 """Up to how many rows are deleted like this: the server has their ids and positions in memory."""
 
@@ -49,10 +51,14 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Rows of a snapshot, as they are stored, with the file and the position of each as the last columns."""
+    """Rows of a snapshot, as they are stored, with the file and the position of each as the last columns.
+
+    The rows have all columns, or just their ids.
+    """
 
     found: DeltaSnapshot
     rows: pa.Table
+    is_whole: bool
 
     def files(self) -> Iterator[tuple[DataFile, Positions]]:
         """Yield each file that has some of the rows, and where they are in it."""

@@ -36,12 +36,12 @@ class Stage:
 
     def __init__(self, staging: str, layout: Layout | None = None) -> None:
         self.rows = 0
+        self.bytes = 0
         self.layout = layout
         self.files: list[NewFile] = []
         self._staging = staging
         self._folder = new_folder(staging)
         self._few: list[pa.RecordBatch] | None = []
-        self._few_bytes = 0
         self._form = Layout((), (), ())
         self._writer: DataFilesWriter | _SparkFile | None = None
         self._groups: RowGroups | None = None
@@ -59,12 +59,12 @@ class Stage:
         if not self.rows:
             _check_fields(batch.schema)
         self.rows += batch.num_rows
+        self.bytes += byte_size(batch)
         if self._few is None:
             self._write(batch)
             return
         self._few.append(batch)
-        self._few_bytes += byte_size(batch)
-        if self.rows > MOST_ROWS or self._few_bytes > _MOST_BYTES:
+        if self.rows > MOST_ROWS or self.bytes > _MOST_BYTES:
             self._write_few(self.layout)
 
     def close(self) -> None:

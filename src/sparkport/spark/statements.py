@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import batch_of, conform_batch
 from sparkport.catalog.dml import Statement
@@ -65,10 +66,13 @@ class Target(Readable, Versioned, Protocol):
         """Return the rows of a snapshot with these ids, in no order; of all columns, or of some."""
         raise NotImplementedError
 
-    def locate(self, call: Call, ids: Ids, snapshot: DeltaSnapshot, *, whole: bool) -> Located | None:
-        """Return the rows of a snapshot with these ids, whole or only their ids, and where they are.
+    def locate(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, held: Reservation, *, max_bytes: int
+    ) -> Located | None:
+        """Return the rows of a snapshot with these ids, and where they are; None if only Spark can read it.
 
-        None if only Spark can read it.
+        They are whole up to so many bytes, else only their ids; 0 is not to read more. Memory for them is
+        held in `held`. Raises LimitExceededError when none is left.
         """
         raise NotImplementedError
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
@@ -37,6 +38,7 @@ from sparkport.spark.alter import alter
 from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
 from sparkport.spark.by_id import DeleteStatement, UpdateStatement
 from sparkport.spark.checkpointing import Checkpointing
+from sparkport.spark.collecting import Collector
 from sparkport.spark.columns import TableColumn, has_ids, table_columns
 from sparkport.spark.conflicts import NO_IDS, Basis, FinalConflictError, Ids
 from sparkport.spark.constraints import shown_constraints
@@ -302,12 +304,14 @@ class DeltaTable(DynamicTable):
         kept = (_with_ids(batch, name, ids) for batch in reader)
         return pa.Table.from_batches((batch for batch in kept if batch.num_rows), reader.schema)
 
-    def locate(self, call: Call, ids: Ids, snapshot: DeltaSnapshot, *, whole: bool) -> Located | None:
+    def locate(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, held: Reservation, *, max_bytes: int
+    ) -> Located | None:
         """Return the rows of a snapshot with these ids, and where they are; None if Arrow cannot read it."""
         if self._sql_reason(snapshot) is not None:
             return None
         columns = self._columns_of(snapshot)
-        wanted = columns if whole else columns[-1:]
+        wanted = columns if max_bytes else columns[-1:]
         predicate = _among(columns[-1].exact.name, ids)
         batches = self._engine.arrow_lane.locate(
             call.outside_transaction(),
@@ -320,7 +324,9 @@ class DeltaTable(DynamicTable):
             pa.array(ids),
         )
         arrow_schema = pa.schema([*(column.stored for column in wanted), *PLACE_FIELDS])
-        return Located(snapshot, pa.Table.from_batches(self._while_there(snapshot, batches), arrow_schema))
+        collector = Collector(held, arrow_schema, 1 + len(PLACE_FIELDS), max_bytes)
+        rows = collector.collect(self._while_there(snapshot, batches))
+        return Located(snapshot, rows, collector.is_whole or len(columns) == 1)
 
     def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
         """Return the files of a snapshot in which rows with these ids may be."""
@@ -474,7 +480,9 @@ class DeltaTable(DynamicTable):
 
     def _locate_ids(self, call: Call, snapshot: DeltaSnapshot, ids: Ids) -> Located | None:
         is_counted = all(file.physical_rows is not None for file in snapshot.files)
-        return self.locate(call, ids, snapshot, whole=False) if is_counted else None
+        if not is_counted:
+            return None
+        return self.locate(call, ids, snapshot, Reservation(call.resources.rows), max_bytes=0)
 
     def _recorded(self, call: Call) -> Outcome | None:
         """Return the outcome of the statement with the call's key, None if it is not done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,8 @@ from deltalake import QueryBuilder
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
-from sparkport.errors import RowNotFoundError
+from sparkport.catalog.budget import ByteBudget, Resources
+from sparkport.errors import LimitExceededError, RowNotFoundError
 from sparkport.spark import file_rewrite, row_changes
 from sparkport.spark.catalog import SparkSchema
 from sparkport.spark.log_changes import CommitResult
@@ -240,3 +242,53 @@ def test_files_of_many_rows_are_written_again(
     assert [row["s"] for row in rows(table)].count("new") == 5
     assert by_spark(spark, table) == [0, 1, 2, 3, 4, 15, 16, 17, 18, 19]
     assert set(ids(table)) < set(before)
+
+
+def test_wide_rows_are_not_collected_in_memory(
+    schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows may have many bytes, before or after: Spark changes them, with the same outcome."""
+    monkeypatch.setattr(row_changes, "MAX_UPDATED_BYTES", 2000)
+    table = made(schema, numbers(20))
+    update(table, [1, 2], s=["a", "b"])
+    in_place = len(list(Path(table.root).glob("deletion_vector_*")))
+    update(table, [3], s=["new" * 1000])
+    update(table, [3, 4], s=["c", "d"])
+
+    assert in_place == 1
+    assert len(list(Path(table.root).glob("deletion_vector_*"))) == in_place
+    assert [row["s"] for row in sorted(rows(table), key=lambda row: row["k"])[1:5]] == ["a", "b", "c", "d"]
+    assert by_spark(spark, table) == list(range(20))
+
+
+@pytest.mark.parametrize("limit", [100, 500])
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
+def test_statement_without_memory_changes_nothing(schema: SparkSchema, operation: str, limit: int) -> None:
+    """Ids, and the rows that they name, count for the memory of all calls."""
+    table = made(schema, numbers(20))
+    before, version = rows(table), newest(table)
+    row_ids = pa.array(ids(table), pa.int64())
+    budget = ByteBudget(limit)
+    call = Call(resources=Resources(budget))
+    new = pa.table({"s": ["new"] * 20}).to_reader()
+    run = functools.partial(table.update, rows=new) if operation == "UPDATE" else table.delete
+    with pytest.raises(LimitExceededError, match="no memory is left"):
+        run(call, row_ids)
+
+    assert budget.held == 0
+    assert newest(table) == version
+    assert rows(table) == before
+
+
+def test_memory_is_given_back_after_a_statement(schema: SparkSchema) -> None:
+    """Also a statement that names a row twice, or none that is there, leaves nothing behind."""
+    table = made(schema, numbers(20))
+    budget = ByteBudget(100_000)
+    call = Call(resources=Resources(budget))
+    twice = pa.array([ids(table)[0]] * 2, pa.int64())
+    assert table.update(call, twice, pa.table({"s": ["a", "b"]}).to_reader()).affected_rows == 1
+    with pytest.raises(RowNotFoundError):
+        table.update(call, pa.array([12345], pa.int64()), pa.table({"s": ["a"]}).to_reader())
+    assert table.delete(call, pa.array(ids(table), pa.int64())).affected_rows == 20
+
+    assert budget.held == 0

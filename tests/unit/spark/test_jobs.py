@@ -151,3 +151,35 @@ def test_a_call_that_is_cancelled_after_the_end_ends_as_cancelled(jobs: Jobs, se
     session.over.set()
 
     assert session.cancelled == []
+
+
+def test_streamed_work_is_interrupted_on_another_thread(
+    jobs: Jobs, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever notes that a client is gone serves others too, and must not wait for Spark."""
+    call = Call()
+    waiting, over = threading.Event(), threading.Event()
+    interrupting: list[str] = []
+
+    def interrupt(_: str) -> None:
+        interrupting.append(threading.current_thread().name)
+        over.set()
+
+    def rows(_: object) -> Iterator[int]:
+        yield 1
+        waiting.set()
+        assert over.wait(10)
+        yield 2
+
+    def watch() -> None:
+        waiting.wait(10)
+        call.cancel()
+
+    monkeypatch.setattr(session, "cancelJobGroupAndFutureJobs", interrupt)
+    watching = threading.Thread(target=watch, name="watch")
+    watching.start()
+    with pytest.raises(CancelledError):
+        list(jobs.iterate(call, "s.t", rows))
+    watching.join()
+
+    assert [name.rpartition("_")[0] for name in interrupting] == ["spark-cancel"]

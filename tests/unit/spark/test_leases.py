@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 import structlog
 
 from sparkport.spark import locks
 from sparkport.spark.leases import Lease
-from tests.unit.spark.processes import OWN_NUMBERS, kill, need_own_numbers, running
+from tests.unit.spark.processes import kill, running
 
 OTHER = """
 from sparkport.spark.leases import Lease
@@ -19,15 +18,6 @@ lease = Lease(sys.argv[1])
 lease.renew()
 said = "nobody else"
 """
-
-
-@pytest.fixture(params=["same numbers", "own numbers"])
-def wrapper(request: pytest.FixtureRequest) -> Sequence[str]:
-    """Return how another server is run: beside this one, or with process numbers of its own."""
-    if request.param == "same numbers":
-        return ()
-    need_own_numbers()
-    return OWN_NUMBERS
 
 
 def test_both_servers_are_told_once(tmp_path: Path, wrapper: Sequence[str]) -> None:

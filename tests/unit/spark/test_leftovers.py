@@ -7,11 +7,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from sparkport.spark import locks
 from sparkport.spark.leftovers import discard, sweep
-from tests.unit.spark.processes import OWN_NUMBERS, kill, need_own_numbers, running
+from tests.unit.spark.processes import kill, running
 
 
 def test_nothing_is_left_of_a_folder_that_is_written_to(tmp_path: Path) -> None:
@@ -51,15 +49,6 @@ from sparkport.spark.leftovers import owned
 said = tempfile.mkdtemp(prefix=owned(sys.argv[1], "x-"), dir=sys.argv[1])
 open(said + "/rows", "w").close()
 """
-
-
-@pytest.fixture(params=["same numbers", "own numbers"])
-def wrapper(request: pytest.FixtureRequest) -> Sequence[str]:
-    """Return how another process is run: beside this one, or with process numbers of its own."""
-    if request.param == "same numbers":
-        return ()
-    need_own_numbers()
-    return OWN_NUMBERS
 
 
 def test_folders_of_the_living_stay_and_those_of_the_dead_go(tmp_path: Path, wrapper: Sequence[str]) -> None:
