@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call, ScanOptions
@@ -20,6 +22,8 @@ from tests.e2e.spark.lake import await_gone, command, descendants
 
 # Computed while the plan is optimised, so that there is no task to cancel; Java tries for longer than a test.
 _ENDLESS = "SELECT repeat('a', 60) || '!' RLIKE '^(.*a){25}$' AS v"
+# Computed while it is analysed.
+_ENDLESS_ANALYSIS = "SELECT v FROM VALUES (repeat('a', 60) || '!' RLIKE '^(.*a){25}$') AS t(v)"
 _MANY = "SELECT id FROM range(0, 100000000, 1, 8)"
 
 
@@ -30,6 +34,10 @@ def runner(catalog: SparkCatalog, spark_host: SparkHost) -> Iterator[ProcessRunn
     assert made.table_names(Call(timeout=200), "SELECT * FROM a.b") == [("a", "b")]
     yield made
     made.stop()
+
+
+def _read(query: Query, sql: str) -> pa.Table:
+    return query.execute(Call(), [sql], ScanOptions()).read_all()
 
 
 def _await_answer(runner: ProcessRunner) -> None:
@@ -46,14 +54,23 @@ def _await_answer(runner: ProcessRunner) -> None:
 
 def test_a_query_that_runs_out_of_time_says_so_and_ends(catalog: SparkCatalog, runner: ProcessRunner) -> None:
     """Also where Spark cannot cancel it; then its Spark is replaced, and the next query is answered."""
-    query = Query(catalog, runner, max_seconds=4)
+    query = Query(catalog, runner, max_seconds=8)
     assert runner.process_id is not None
     java = [child for child in descendants(runner.process_id) if "java" in command(child).split("\0", 1)[0]]
-    begun = time.monotonic()
-    with pytest.raises(DeadlineExceededError, match=r"longer than 4 seconds.*--query-timeout"):
-        query.execute(Call(), [_ENDLESS], ScanOptions()).read_all()
+    begun, answered_late = time.monotonic(), False
+    with ThreadPoolExecutor(2) as threads:
+        endless = [threads.submit(_read, query, sql) for sql in (_ENDLESS, _ENDLESS_ANALYSIS)]
+        while not any(future.done() for future in endless):
+            started = time.monotonic()
+            assert runner.spark_schema(Call(timeout=60), "SELECT 1 AS one", [])
+            is_late = started - begun > 4 and not any(future.done() for future in endless)
+            answered_late = answered_late or is_late
+        for future in endless:
+            with pytest.raises(DeadlineExceededError, match=r"longer than 8 seconds.*--query-timeout"):
+                future.result()
 
-    assert time.monotonic() - begun < 20
+    assert answered_late  # others were analysed meanwhile
+    assert time.monotonic() - begun < 25
     assert len(java) == 1
     await_gone(java)
     _await_answer(runner)
@@ -104,6 +121,24 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
     result = Query(catalog, runner, max_seconds=600).execute(Call(), ["SELECT 1 AS one"], ScanOptions())
 
     assert result.read_all().to_pylist() == [{"one": 1}]
+
+
+def test_a_process_that_hangs_keeps_no_query_beyond_its_time(
+    catalog: SparkCatalog, runner: ProcessRunner
+) -> None:
+    """The server looks at the clock itself."""
+    _await_answer(runner)
+    assert runner.process_id is not None
+    os.kill(runner.process_id, signal.SIGSTOP)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(DeadlineExceededError, match=r"longer than 1 seconds.*--query-timeout"):
+            Query(catalog, runner, max_seconds=1).execute(Call(), ["SELECT 1 AS one"], ScanOptions())
+    finally:
+        os.kill(runner.process_id, signal.SIGCONT)
+
+    assert time.monotonic() - begun < 10
+    _await_answer(runner)
 
 
 def test_a_stopped_runner_starts_no_process(catalog: SparkCatalog, spark_host: SparkHost) -> None:

@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sparkport.catalog import Call, ScanOptions
-from sparkport.errors import PreconditionError, UnsupportedOperationError
+from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
 from sparkport.spark.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.rowids import RowIds
@@ -181,3 +181,58 @@ def test_scan_of_a_statement_waits_for_its_ids(lake: Lake, monkeypatch: pytest.M
     assert max(others.values()) < 0
     assert min(ids) >= 0
     assert statement.commit() == 2
+
+
+def test_commits_of_others_during_an_adoption_are_kept(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that come between the plan and the commit get ids too, and no id or row is there twice."""
+    lake.run("crowded", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1), (2), (3)")
+    table = lake.table("crowded")
+    root = str(lake.root("crowded"))
+    between = [
+        lambda: lake.run("crowded", "INSERT INTO {t} VALUES (4), (5)"),
+        lambda: write_deltalake(root, pa.table({"id": pa.array([6], pa.int32())}), mode="append"),
+        lambda: lake.run("crowded", "DELETE FROM {t} WHERE id = 2", "INSERT INTO {t} VALUES (7)"),
+    ]
+    ranges = RowIds.ranges
+
+    def disturbed(self: RowIds, count: int, size: int) -> list[int]:
+        if between:
+            between.pop(0)()
+        return ranges(self, count, size)
+
+    monkeypatch.setattr(RowIds, "ranges", disturbed)
+    table.begin_delete(Call(), returning=False).abort()
+    found = lake.read("crowded")
+    ids = ids_of(lake, "crowded")
+
+    assert not between
+    assert sorted(found["id"].to_pylist()) == [1, 3, 4, 5, 6, 7]
+    assert min(ids.values()) >= 0
+    assert len(set(ids.values())) == 6
+    assert ids_of(lake, "crowded", by_sql=True) == ids
+    assert delete(table, [ids[6], ids[7]]) == 2
+    assert sorted(row["id"] for row in lake.spark_rows("crowded")) == [1, 3, 4, 5]
+
+
+def test_transaction_that_has_read_is_told_of_others_during_an_adoption(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its statement would change rows that it has not seen: it is ABORTED, and nothing is deleted."""
+    lake.run("watched", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1), (2)")
+    table = lake.table("watched")
+    call = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
+    lake.read("watched", call=call)
+    between = ["INSERT INTO {t} VALUES (3)"]
+    ranges = RowIds.ranges
+
+    def disturbed(self: RowIds, count: int, size: int) -> list[int]:
+        if between:
+            lake.run("watched", between.pop())
+        return ranges(self, count, size)
+
+    monkeypatch.setattr(RowIds, "ranges", disturbed)
+    with pytest.raises(ConflictError, match="others have changed it while its rows were given ids"):
+        table.begin_delete(call, returning=False)
+
+    assert not between
+    assert sorted(ids_of(lake, "watched")) == [1, 2, 3]

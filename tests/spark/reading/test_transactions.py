@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, DropTableOptions, ScanOptions, TransactionState
-from sparkport.errors import TransactionNotActiveError
+from sparkport.catalog import Call, CreateTableOptions, DropTableOptions, ScanOptions, TransactionState
+from sparkport.errors import ConflictError, TransactionNotActiveError
 from sparkport.spark import log_changes
 from sparkport.spark.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
@@ -97,3 +98,27 @@ def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:
     assert catalog.transactions.transaction_status(Call(), transaction) is TransactionState.ABORTED
     assert catalog.catalog_version(Call()).version > before
     engine.jobs.close()
+
+
+def test_own_writes_between_those_of_others_are_not_read_by_spark_sql(lake: Lake) -> None:
+    """Spark SQL reads whole versions: statements of such a transaction are ABORTED, and change nothing."""
+    columns = pa.schema({"id": pa.int64()})
+    SparkSchema(lake.schema, lake.sql).create_table(Call(), "mixed", columns, CreateTableOptions())
+    table = lake.table("mixed", by_sql=True)
+    table.insert(Call(), pa.table({"id": [1, 2]}, columns).to_reader())
+    call = Call(transaction_id=lake.sql.transactions.begin_transaction(Call()))
+    rows = lake.read("mixed", call=call, by_sql=True)
+    table.insert(call, pa.table({"id": [3]}, columns).to_reader())
+    alone = ids(lake.read("mixed", call=call, by_sql=True))
+    table.insert(Call(), pa.table({"id": [4]}, columns).to_reader())
+    table.insert(call, pa.table({"id": [5]}, columns).to_reader())
+    row_ids = pa.array(rows["rowid"].to_pylist()[:1], pa.int64())
+
+    assert sorted(alone) == [1, 2, 3]
+    with pytest.raises(ConflictError, match="begin a new transaction"):
+        lake.read("mixed", call=call, by_sql=True)
+    with pytest.raises(ConflictError, match="begin a new transaction"):
+        table.delete(call, row_ids)
+    with pytest.raises(ConflictError, match="begin a new transaction"):
+        table.update(call, row_ids, pa.table({"id": [9]}, columns).to_reader())
+    assert sorted(ids(lake.read("mixed", by_sql=True))) == [1, 2, 3, 4, 5]

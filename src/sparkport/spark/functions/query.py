@@ -16,7 +16,8 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
 from sparkport.spark.functions.query_runner import NAME, QueryRunner
-from sparkport.spark.functions.query_session import QueryTable, check_plain
+from sparkport.spark.functions.query_session import check_plain
+from sparkport.spark.functions.query_tables import QueryTable
 from sparkport.spark.session_table import decoded_rows, exact_schema
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse import DEFAULT_SCHEMA

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import SparkportError
-from sparkport.spark.functions.query_session import QueryTable
+from sparkport.spark.functions.query_tables import QueryTable
 from sparkport.spark.settings import SparkSettings
 
 Stream = IO[bytes] | BufferedIOBase

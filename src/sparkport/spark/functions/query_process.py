@@ -18,7 +18,7 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import UnavailableError
 from sparkport.spark.functions.query_messages import End, Failure, Request, Start, receive, send
 from sparkport.spark.functions.query_runner import QueryRunner
-from sparkport.spark.functions.query_session import QueryTable
+from sparkport.spark.functions.query_tables import QueryTable
 from sparkport.spark.jvm import child_environment
 from sparkport.spark.settings import SparkSettings
 
@@ -26,6 +26,7 @@ _log = structlog.get_logger("sparkport.query")
 
 _MODULE = "sparkport.spark.functions.query_worker"
 _STOP_SECONDS = 10.0
+_SEND_SECONDS = 5.0
 _GONE = "Spark stopped while it worked on this query; try again"
 
 
@@ -73,7 +74,7 @@ class ProcessRunner(QueryRunner):
 
     def _answers(self, call: Call, request: Request) -> Iterator[Any]:
         call.check()
-        with self._connection() as connection:
+        with self._connection() as connection, _until_deadline(call, connection):
             call.on_cancel(lambda: _hang_up(connection))
             try:
                 with connection.makefile("rwb") as stream:
@@ -98,6 +99,7 @@ class ProcessRunner(QueryRunner):
 class _Process:
     def __init__(self, start: Start) -> None:
         self._control, theirs = socket.socketpair()
+        self._control.settimeout(_SEND_SECONDS)  # a process that hangs takes no more requests
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-m", _MODULE, str(theirs.fileno())],
@@ -113,8 +115,9 @@ class _Process:
         threading.Thread(
             target=_forward, args=(self._process.stderr,), name="query-output", daemon=True
         ).start()
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
-            send(stdin, start)
+        threading.Thread(
+            target=_give, args=(self._process.stdin, start), name="query-start", daemon=True
+        ).start()
 
     @property
     def process_id(self) -> int:
@@ -143,9 +146,31 @@ class _Process:
             self._process.wait()
 
 
+@contextlib.contextmanager
+def _until_deadline(call: Call, connection: socket.socket) -> Iterator[None]:
+    """Hang up when the call's time is up: a process that hangs does not notice that."""
+    remaining = call.remaining()
+    if remaining is None:
+        yield
+        return
+    timer = threading.Timer(max(0.0, remaining), _hang_up, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _hang_up(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):  # closed already
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def _give(stdin: IO[bytes], start: Start) -> None:
+    """Tell a process what it is started with; not all of it may fit into the pipe at once."""
+    with contextlib.suppress(BrokenPipeError), stdin:  # it has ended already, which its queries notice
+        send(stdin, start)
 
 
 def _forward(output: IO[bytes]) -> None:

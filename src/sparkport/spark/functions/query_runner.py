@@ -15,7 +15,8 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import SparkportError
 from sparkport.spark.errors import statement_failure
-from sparkport.spark.functions.query_session import QuerySessions, QueryTable
+from sparkport.spark.functions.query_session import QuerySessions
+from sparkport.spark.functions.query_tables import QueryTable
 from sparkport.spark.jobs import Jobs
 from sparkport.spark.session_table import stored_rows
 
@@ -57,20 +58,21 @@ class SessionRunner(QueryRunner):
     def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query."""
         with _statement():
-            return self._jobs.run(call, NAME, lambda session: self._sessions.beside(session).table_names(sql))
+            return self._jobs.run(
+                call, NAME, lambda session: self._sessions.beside(call, session).table_names(sql)
+            )
 
     def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
         """Return the columns of a query."""
         with _statement():
-            return self._jobs.run(
-                call, NAME, lambda session: self._sessions.beside(session).frame(sql, tables).schema.json()
-            )
+            read = functools.partial(_frame, self._sessions, call, sql, tables)
+            return self._jobs.run(call, NAME, lambda session: read(session).schema.json())
 
     def rows(
         self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the stored values of the rows."""
-        read = functools.partial(_frame, self._sessions, sql, tables)
+        read = functools.partial(_frame, self._sessions, call, sql, tables)
         with _statement():
             yield from stored_rows(self._jobs, call, NAME, read, spark_schema, options)
 
@@ -93,6 +95,6 @@ def _statement() -> Iterator[None]:
 
 
 def _frame(
-    sessions: QuerySessions, sql: str, tables: Sequence[QueryTable], session: SparkSession
+    sessions: QuerySessions, call: Call, sql: str, tables: Sequence[QueryTable], session: SparkSession
 ) -> DataFrame:
-    return sessions.beside(session).frame(sql, tables)
+    return sessions.beside(call, session).frame(call, sql, tables)

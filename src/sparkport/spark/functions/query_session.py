@@ -7,13 +7,14 @@ import json
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.functions import query_rules
+from sparkport.spark.functions.query_tables import QueryTable, TableBindings, holding
 from sparkport.spark.log_changes import forget
 from sparkport.spark.names import literal, quoted
 
@@ -32,21 +33,6 @@ _CONF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTable:
-    """A table that a query may read; `table_id` tells it from others that were in its folder before."""
-
-    schema: str
-    name: str
-    root: str
-    table_id: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The name as Spark compares it."""
-        return self.schema.lower(), self.name.lower()
-
-
 class QuerySessions:
     """Gives the session for queries that belongs to a Spark.
 
@@ -59,32 +45,28 @@ class QuerySessions:
         self._lock = threading.Lock()
         self._current: tuple[SparkSession, QuerySession] | None = None
 
-    def beside(self, session: SparkSession) -> QuerySession:
+    def beside(self, call: Call, session: SparkSession) -> QuerySession:
         """Return the session for queries; another one when Spark has been started again."""
-        with self._lock:
+        with holding(call, self._lock):
             if self._current is None or self._current[0] is not session:
                 made = _new_session(session)
                 self._current = session, QuerySession(made, self._register(made))
             return self._current[1]
 
 
-@dataclass(slots=True)
 class QuerySession:
-    """Runs queries that were checked."""
+    """Runs queries that were checked. Safe to use from many threads."""
 
-    session: SparkSession
-    functions: Collection[str]
-    _known: dict[tuple[str, str], QueryTable] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, session: SparkSession, functions: Collection[str]) -> None:
+        self.session = session
+        self.functions = functions
+        self._tables = TableBindings(self._bind)
 
-    def frame(self, sql: str, tables: Sequence[QueryTable]) -> DataFrame:
+    def frame(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> DataFrame:
         """Return a query over these tables, analysed and not run. Raises for what is not allowed."""
         with self._active():
             self._parsed_names(sql)  # checks it: the analysis computes constants and reads files
-            # Two queries may mean different tables that differ in letter case, which Spark takes for one.
-            with self._lock:
-                for table in tables:
-                    self._make_known(table)
+            with self._tables.using(call, tables):
                 frame = self.session.sql(sql)
             analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
         query_rules.check_analysed(_json(analysed), {table.key for table in tables}, self.functions)
@@ -111,17 +93,15 @@ class QuerySession:
             raise PermissionDeniedError("query does not allow this way to name a table")
         return names
 
-    def _make_known(self, table: QueryTable) -> None:
-        if self._known.get(table.key) == table:
-            return
+    def _bind(self, table: QueryTable) -> None:
+        """Let a name stand for a table, whatever it stood for before."""
         # With the catalog's name, since a schema may be called as another catalog of the user's is.
         name = quoted(_CATALOG, *table.key)
         self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(_CATALOG, table.key[0])}")
-        if self._known.pop(table.key, None):
-            self.session.sql(f"DROP TABLE IF EXISTS {name}")  # its name alone: the files are not Spark's
+        # Its name alone: the files are not Spark's. Also what is left of an attempt that failed.
+        self.session.sql(f"DROP TABLE IF EXISTS {name}")
         forget(table.root, self.session)
         self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(table.root)}")
-        self._known[table.key] = table
 
     @contextlib.contextmanager
     def _active(self) -> Iterator[None]:

@@ -1,0 +1,120 @@
+"""The tables that queries name: which folder each name stands for while queries are analysed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkport.catalog.call import Call
+from sparkport.errors import InvalidRequestError
+
+_POLL_SECONDS = 0.05
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTable:
+    """A table that a query may read; `table_id` tells it from others that were in its folder before."""
+
+    schema: str
+    name: str
+    root: str
+    table_id: str
+
+    @property
+    def key(self) -> Key:
+        """The name as Spark compares it."""
+        return self.schema.lower(), self.name.lower()
+
+
+@contextlib.contextmanager
+def holding(call: Call, lock: threading.Lock) -> Iterator[None]:
+    """Hold a lock; wait for it as long as the call lives."""
+    while not lock.acquire(timeout=_POLL_SECONDS):
+        call.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@dataclass(slots=True)
+class _Use:
+    """A name that analyses use now, all for the same table."""
+
+    table: QueryTable
+    count: int = 0
+    binding: threading.Lock = field(default_factory=threading.Lock)
+
+
+class TableBindings:
+    """Keeps each name bound to one table for as long as an analysis uses it.
+
+    Analyses run side by side. One waits only for those that use one of its names for another table: a table
+    that was replaced, or that differs in letter case, which Spark takes for the same.
+    """
+
+    def __init__(self, bind: Callable[[QueryTable], None]) -> None:
+        """`bind` lets a name stand for a table, whatever it stood for before."""
+        self._bind = bind
+        self._bound: dict[Key, QueryTable] = {}
+        self._uses: dict[Key, _Use] = {}
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def using(self, call: Call, tables: Sequence[QueryTable]) -> Iterator[None]:
+        """Bind the names of these tables while a block runs; wait for that as long as the call lives."""
+        named = _by_name(tables)
+        uses = self._enter(call, named)
+        try:
+            for use in uses:
+                with holding(call, use.binding):
+                    self._ensure_bound(use.table)
+            yield
+        finally:
+            self._leave(uses)
+
+    def _enter(self, call: Call, named: Mapping[Key, QueryTable]) -> list[_Use]:
+        with self._changed:
+            # All at once or none: two analyses never wait for each other.
+            while not all(self._is_free(table) for table in named.values()):
+                call.check()
+                self._changed.wait(_POLL_SECONDS)
+            uses = [self._uses.setdefault(key, _Use(table)) for key, table in named.items()]
+            for use in uses:
+                use.count += 1
+            return uses
+
+    def _leave(self, uses: Sequence[_Use]) -> None:
+        with self._changed:
+            for use in uses:
+                use.count -= 1
+                if not use.count:
+                    del self._uses[use.table.key]
+            self._changed.notify_all()
+
+    def _is_free(self, table: QueryTable) -> bool:
+        use = self._uses.get(table.key)
+        return use is None or use.table == table
+
+    def _ensure_bound(self, table: QueryTable) -> None:
+        if self._bound.get(table.key) != table:
+            # Should it fail half way, the name stands for neither table.
+            self._bound.pop(table.key, None)
+            self._bind(table)
+            self._bound[table.key] = table
+
+
+def _by_name(tables: Sequence[QueryTable]) -> dict[Key, QueryTable]:
+    named: dict[Key, QueryTable] = {}
+    for table in tables:
+        other = named.setdefault(table.key, table)
+        if other != table:
+            raise InvalidRequestError(
+                f"query cannot tell '{other.schema}.{other.name}' and '{table.schema}.{table.name}' apart:"
+                " Spark ignores letter case"
+            )
+    return named
