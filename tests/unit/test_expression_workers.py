@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import sparkport
@@ -42,6 +43,19 @@ def test_starting_a_server_starts_a_worker(monkeypatch: pytest.MonkeyPatch) -> N
     assert shared.run(Call(), "SELECT 1 AS n").to_pylist() == [{"n": 1}]
     assert shared._idle == [first]
     shared.close()
+
+
+def test_time_of_the_first_rows_is_none_of_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What DuckDB imports to read rows is imported before a worker takes queries."""
+    process = sandbox._Worker()
+    try:
+        process.run(Call(), "SELECT 1", (), None)
+        monkeypatch.setattr(sandbox, "TIME_LIMIT_SECONDS", 0.2)
+        result = process.run(Call(), "SELECT n FROM rows", (), pa.table({"n": [1]}))
+    finally:
+        process.close()
+
+    assert result.to_pylist() == [{"n": 1}]
 
 
 def test_server_starts_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
