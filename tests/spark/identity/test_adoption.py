@@ -221,7 +221,7 @@ def test_transaction_that_has_read_is_told_of_others_during_an_adoption(
     lake.run("watched", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1), (2)")
     table = lake.table("watched")
     call = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
-    lake.read("watched", call=call)
+    lake.read("watched", ScanOptions(time_point=table.snapshot(call, None).time_point), call)
     between = ["INSERT INTO {t} VALUES (3)"]
     ranges = RowIds.ranges
 
