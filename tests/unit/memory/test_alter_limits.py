@@ -25,11 +25,12 @@ def table() -> MemoryTable:
     )
     assert isinstance(made, MemoryTable)
     for _ in range(2):
-        made.insert(Call(), pa.table({"n": range(1000), "s": ["x"] * 1000}).to_reader())
+        # Long texts, because segments of few bytes are merged.
+        made.insert(Call(), pa.table({"n": range(1000), "s": ["x" * 2000] * 1000}).to_reader())
     return made
 
 
-@pytest.mark.parametrize("limit", [4 * MB, 15 * MB])
+@pytest.mark.parametrize("limit", [4 * MB, 18 * MB])
 def test_new_values_are_counted(table: MemoryTable, limit: int) -> None:
     """Values that do not fit into what all calls may hold are refused, and the table stays as it was."""
     budget = ByteBudget(limit)
