@@ -31,8 +31,8 @@ test: setup ## Run all tests
 	@$(BIN)/python -m sparkport.spark.training
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
-test-quick: setup ## Run the tests that need no Spark
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not spark"
+test-quick: setup ## Run the tests that need no Spark and little time
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not spark and not slow"
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -34,6 +34,8 @@ from .usage import MB, eventually, usage
 COLUMNS = pa.schema([("id", pa.int64())])
 INSERT = {"operation": "insert", "schema_name": "s", "table_name": "t"}
 
+pytestmark = pytest.mark.slow
+
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 import msgspec
@@ -13,14 +14,19 @@ import pyarrow as pa
 import pytest
 
 import sparkport
+from sparkport.app.overlay import overlay
+from sparkport.catalog import Call, DMLResult, ScanOptions
 from sparkport.catalog.registry import Catalogs
+from sparkport.catalog.static import StaticCatalog, StaticSchema
 from sparkport.flight.auth import BearerTokens
 from sparkport.flight.limits import ServerLimits
 from sparkport.flight.server import GrpcServer
 from sparkport.flight.site import Site
 from sparkport.memory import MemoryCatalog
 from tests.contract_client import INT, TEXT, Contract, put_frames, table
-from tests.flight_client import Flight, path_descriptor, refusal, table_of
+from tests.flight_client import SERVICE, Flight, path_descriptor, refusal, table_of
+
+from .usage import eventually
 
 HEADERS = ["x-transaction-id", "airport-transaction-id"]
 ENDINGS = {"commit_transaction": "committed", "rollback_transaction": "aborted"}
@@ -471,3 +477,57 @@ def test_server_without_manager_says_so(bare: Contract) -> None:
     assert refusal(lambda: own.delete("sales", "orders", [1])) == expected
     assert refusal(lambda: own.json("CreateSchema", schema_name="x")) == expected
     assert bare.scan("sales", "orders").to_pylist() == [{"id": 1}]
+
+
+class SlowTable:
+    """Takes rows at once, and answers when whoever sent them is gone."""
+
+    name = "slow"
+    comment = ""
+    arrow_schema = pa.schema([("id", pa.int64())])
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.has_taken = threading.Event()
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Return what was taken."""
+        del call, options
+        return pa.table({"id": pa.array(self.taken, pa.int64())}).to_reader()
+
+    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
+        """Take rows, then wait for the end of the call."""
+        del returning
+        self.taken += rows.read_all().column("id").to_pylist()
+        self.has_taken.set()
+        while not call.wait_cancelled(0.01) and (call.remaining() or 1) > 0:
+            pass
+        return DMLResult(len(self.taken))
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "late"])
+def test_statement_that_was_done_is_committed_whatever_becomes_of_its_client(ending: str) -> None:
+    """The state tells what happened: a client who left during the commit finds it committed."""
+    slow = SlowTable()
+    own = StaticCatalog({"own": StaticSchema("own", {"slow": slow})})
+    with (
+        sparkport.Server(overlay(MemoryCatalog(), own), port=0, authenticate=False) as server,
+        Flight(server.location, None, airport=False) as flight,
+    ):
+        contract = Contract(flight)
+        transaction = contract.begin(auto_commit=True)
+        command = {"operation": "insert", "schema_name": "own", "table_name": "slow"}
+        method: Callable[..., Any] = flight.channel.stream_stream(SERVICE + "DoPut")
+        put = method(
+            put_frames(command, pa.table({"id": [1]})),
+            metadata=(("x-transaction-id", transaction),),
+            timeout=0.5 if ending == "late" else 30,
+        )
+        assert slow.has_taken.wait(10)
+        if ending == "cancelled":
+            put.cancel()
+        assert put.code().name == ("DEADLINE_EXCEEDED" if ending == "late" else "CANCELLED")
+
+        assert eventually(lambda: contract.state(transaction) != "active")
+        assert contract.state(transaction) == "committed"
+        assert contract.scan("own", "slow").to_pylist() == [{"id": 1}]

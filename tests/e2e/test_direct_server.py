@@ -30,6 +30,7 @@ from tests.flight_client import refusal
 from .usage import eventually
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 FORGETFUL = """
 import grpc
@@ -542,3 +543,53 @@ def test_program_that_forgets_to_stop_its_server_ends() -> None:
     )
 
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "UNIMPLEMENTED"), done.stderr
+
+
+def test_health_call_of_a_silent_stranger_ends_soon() -> None:
+    """Who has no share of the calls has two seconds to take an answer, whatever patience others get."""
+    served = Served(patience=Patience(request=60, stream=60))
+    with silent_reader(served.address, "/grpc.health.v1.Health/Check"):
+        assert eventually(lambda: len(served.server._left) == 1)
+        began = time.monotonic()
+        assert eventually(lambda: not served.server._rpcs, 20)
+
+        assert time.monotonic() - began > 1
+    served.channel.close()
+    assert served.server.stop(5).wait(20)
+
+
+@pytest.mark.parametrize("service", ["", "other"])
+def test_watches_end_when_the_server_stops(service: str) -> None:
+    """An open watch learns that nothing is served any more, and does not keep the server from stopping."""
+    served = Served()
+    method: Any = served.channel.unary_stream(
+        "/grpc.health.v1.Health/Watch",
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )
+    watch = method(health_pb2.HealthCheckRequest(service=service))
+    first = next(watch).status
+    began = time.monotonic()
+    served.health.stop()
+    stopped = served.server.stop(30)
+    rest: list[int] = []
+    with pytest.raises(grpc.RpcError):
+        rest.extend(answer.status for answer in watch)
+
+    assert stopped.wait(20)
+    assert time.monotonic() - began < 20
+    assert (first, rest) == ((UNKNOWN, []) if service else (SERVING, [NOT_SERVING]))
+    assert (watch.code().name, watch.details()) == ("UNAVAILABLE", "the server is stopping")
+    served.channel.close()
+
+
+def test_silent_watch_ends_too() -> None:
+    """Who watches without taking what he is told is dismissed as other strangers are."""
+    served = Served()
+    with silent_reader(served.address, "/grpc.health.v1.Health/Watch"):
+        assert eventually(lambda: len(served.server._left) == 1)
+        served.health.stop()
+
+        assert eventually(lambda: not served.server._rpcs, 20)
+    served.channel.close()
+    assert served.server.stop(5).wait(20)

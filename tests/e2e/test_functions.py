@@ -388,6 +388,19 @@ def test_functions_by_name_take_named_parameters_too(client: Flight) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "body", [{"parameters": ["x" * (1 << 20)]}, {"named_parameters": {"a": "x" * (1 << 20)}}]
+)
+def test_large_parameters_are_refused(client: Flight, body: dict[str, Any]) -> None:
+    """Decoded parameters take many times the room of their bytes, of which there is a mebibyte at most."""
+    body = {"name": "_series", "parameters": [], "named_parameters": {}, **body}
+
+    assert refusal(lambda: client.action("table_function_flight_info", body)) == (
+        "RESOURCE_EXHAUSTED",
+        "parameters of a function have at most 1048576 bytes",
+    )
+
+
 def test_bad_calls_are_refused(client: Flight) -> None:
     """Damaged parameters, other columns, and functions that are not what is said of them."""
     series, half = listed(client, "_series")[0][0], listed(client, "half")[0][0]

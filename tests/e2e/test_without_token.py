@@ -25,6 +25,8 @@ UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_le
 SERVING = health_pb2.HealthCheckResponse.SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[Process]:

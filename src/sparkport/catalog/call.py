@@ -80,6 +80,18 @@ class Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
         return self._part()
 
+    def detached(self) -> Call:
+        """Return a call of the same caller and transaction that goes on when this one is over.
+
+        For what has to follow something that is done and cannot be undone.
+        """
+        return Call(
+            self.principal,
+            transaction_id=self.transaction_id,
+            trace_id=self.trace_id,
+            resources=self.resources,
+        )
+
     def based_on(self, if_version: str | None) -> Call:
         """Return this call for a statement on rows that were read in a snapshot."""
         return self._part(

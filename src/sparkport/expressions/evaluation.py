@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.sizes import byte_size
 from sparkport.errors import InvalidRequestError, LimitExceededError
@@ -23,6 +24,7 @@ from sparkport.expressions.sandbox import SANDBOX, QueryFailedError
 
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 16 << 20
+_MAX_RESULT_BYTES = 1 << 30  # as for the rows of a message
 _MAX_CACHED = 256
 _CONSTRAINT = re.compile(
     r"""\s*(?:CONSTRAINT\s+(?:\w+|"(?:[^"]|"")*")\s*)?(?P<kind>CHECK|UNIQUE|PRIMARY\s+KEY)\s*\((?P<inside>.*)\)\s*""",
@@ -126,7 +128,19 @@ def quote(identifier: str) -> str:
 def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.ChunkedArray:
     """Return a value, which is made of a parsed expression, for each row."""
     query = f"SELECT {value} FROM rows"  # noqa: S608  (one parsed expression, in a sandbox)
-    parts = [_evaluate_piece(call, expression, query, piece) for piece in _pieces(view)]
+    held = Reservation(call.resources.rows)
+    parts: list[pa.ChunkedArray] = []
+    try:
+        for piece in _pieces(view):
+            part = _evaluate_piece(call, expression, query, piece)
+            held.add(sum(byte_size(batch) for batch in pa.table([part], [""]).to_batches()))
+            if held.size > _MAX_RESULT_BYTES:
+                raise LimitExceededError(
+                    f"expression {syntax.shown(expression)} gives more than {_MAX_RESULT_BYTES >> 20} MiB"
+                )
+            parts.append(part)
+    finally:
+        held.release()  # whoever keeps the values holds them from now on
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 

@@ -287,7 +287,7 @@ class DirectServer:
             seconds = _STRANGER_SECONDS if rpc.share is None else self._patience.stream
             if seconds is None or rpc.cancelled or rpc.stays_open:
                 continue
-            if since < now - seconds:
+            if max(since, rpc.ending_since) < now - seconds:
                 rpc.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(ClientSilentError("read", seconds)))
 
     def _tear_down(self) -> None:

@@ -39,7 +39,8 @@ class HealthService(grpc.GenericRpcHandler):
         self._lock = threading.Lock()
         self._is_serving = False
         self._open: OrderedDict[Rpc, None] = OrderedDict()  # the oldest first
-        self._watching: set[Rpc] = set()
+        self._watching: dict[Rpc, bool] = {}  # and whether it watches a service that there is
+        self._is_stopping = False
 
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
@@ -58,8 +59,17 @@ class HealthService(grpc.GenericRpcHandler):
         """Set the health, and tell it to those who watch."""
         with self._lock:
             self._is_serving = is_serving
+            for rpc, is_known in self._watching.items():
+                if is_known:
+                    rpc.post(_answer(self._status))
+
+    def stop(self) -> None:
+        """Tell those who watch that nothing is served any more, and end their calls."""
+        self.set(is_serving=False)
+        with self._lock:
+            self._is_stopping = True
             for rpc in self._watching:
-                rpc.post(_answer(self._status))
+                _end_watch(rpc)
 
     def _check(self, messages: Iterator[bytes], context: Rpc) -> bytes:
         del messages
@@ -76,11 +86,11 @@ class HealthService(grpc.GenericRpcHandler):
         service = _requested(context)
         context.stay_open()  # and hold no thread
         with self._lock:
-            if service in self._services:
-                context.post(_answer(self._status))
-                self._watching.add(context)
-            else:
-                context.post(_answer(_UNKNOWN))
+            is_known = service in self._services
+            context.post(_answer(self._status if is_known else _UNKNOWN))
+            self._watching[context] = is_known
+            if self._is_stopping:
+                _end_watch(context)
         if not context.add_callback(lambda: self._forget(context)):
             self._forget(context)
         yield from ()
@@ -102,7 +112,11 @@ class HealthService(grpc.GenericRpcHandler):
     def _forget(self, rpc: Rpc) -> None:
         with self._lock:
             self._open.pop(rpc, None)
-            self._watching.discard(rpc)
+            self._watching.pop(rpc, None)
+
+
+def _end_watch(rpc: Rpc) -> None:
+    rpc.post_end(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
 
 def _requested(rpc: Rpc) -> str:

@@ -64,6 +64,8 @@ class Request:
     note: Note = field(default_factory=Note)
     incoming: Reservation = field(default_factory=lambda: Reservation(UNLIMITED.rows))
     """The memory of the message that is being worked on."""
+    outgoing: Reservation = field(default_factory=lambda: Reservation(UNLIMITED.rows))
+    """The memory of an answer that is kept until the client has taken it."""
 
     def check_alive(self) -> None:
         """Raise CancelledError if the client is gone, at the moment before a commit.
@@ -100,7 +102,7 @@ def make_request(
         idempotency_key=_idempotency_key(headers),
         resources=resources,
     )
-    return Request(call, headers, context, note, Reservation(resources.rows))
+    return Request(call, headers, context, note, Reservation(resources.rows), Reservation(resources.rows))
 
 
 def _idempotency_key(headers: Headers) -> str | None:

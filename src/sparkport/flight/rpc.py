@@ -67,7 +67,8 @@ class Rpc:
         self._patience = patience
         self._has_received = False
         self._message: bytes | None = None
-        self._posted: deque[bytes] = deque()
+        self._posted: deque[bytes | None] = deque()  # None is the end
+        self.ending_since = 0.0
         self._has_begun = self._has_ended = False
         self._status = (grpc.StatusCode.OK, "")
         self._trailers: Metadata | None = None
@@ -160,6 +161,13 @@ class Rpc:
         """Have a message sent at the next `look`; may be called from any thread."""
         self._posted.append(message)
 
+    def post_end(self, code: grpc.StatusCode, details: str) -> None:
+        """End a call that stays open, after what was posted before; may be called from any thread."""
+        self._status = (code, details)
+        self.ending_since = time.monotonic()
+        self.stays_open = False
+        self._posted.append(None)
+
     def stay_open(self) -> None:
         """Let the call go on after its handler, until the client goes away."""
         self._has_ended = self.stays_open = True
@@ -216,7 +224,12 @@ class Rpc:
                 self._turn.release()
             self._tell_closed()
         if self._posted and not self.cancelled and _SENT not in self._due:
-            self.send(self._posted.popleft())
+            message = self._posted.popleft()
+            if message is None:
+                self._has_ended = False  # which kept the end of the handler from ending the call
+                self.end()
+            else:
+                self.send(message)
 
     def _beginning(self, headers: Metadata | None) -> Any:  # noqa: ANN401
         self._has_begun = True

@@ -61,7 +61,7 @@ class GrpcServer:
 
     def stop(self, grace_seconds: float) -> threading.Event:
         """Take no new calls, let running ones finish for a while, then cancel them."""
-        self._health.set(is_serving=False)
+        self._health.stop()
         return self._server.stop(grace_seconds)
 
     def wait(self) -> None:

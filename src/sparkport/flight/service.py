@@ -148,7 +148,7 @@ class FlightService(grpc.GenericRpcHandler):
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=False)
             finally:
-                _release(request)
+                _release(context, request)
             note.finish("OK")
             return answer
 
@@ -174,7 +174,7 @@ class FlightService(grpc.GenericRpcHandler):
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(context, headers, error, note, typed=method != "DoAction")
             finally:
-                _release(request)
+                _release(context, request)
             note.finish("OK")
 
         return handle
@@ -200,9 +200,12 @@ def _hold_body(request: Request, body: bytes) -> None:
         request.incoming.resize(len(body))
 
 
-def _release(request: Request | None) -> None:
+def _release(context: Rpc, request: Request | None) -> None:
+    """Give back the memory of a request, and that of its answer once the client has it or is gone."""
     if request is not None:
         request.incoming.release()
+        if request.outgoing.size and not context.add_callback(request.outgoing.release):
+            request.outgoing.release()
 
 
 def _bearer(headers: Headers) -> tuple[tuple[str, str], ...]:

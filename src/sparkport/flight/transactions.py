@@ -51,4 +51,5 @@ def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
             manager.rollback_transaction(call, transaction_id)
         raise
     if auto_commit:
-        manager.commit_transaction(call, transaction_id)
+        # The statement is done: that its client has left meanwhile, or is late, cannot undo it.
+        manager.commit_transaction(call.detached(), transaction_id)

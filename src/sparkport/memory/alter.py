@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import TableChange
+from sparkport.catalog.sizes import byte_size
 from sparkport.errors import LimitExceededError
 from sparkport.expressions.alterations import Alteration, TableShape, worked_out
 from sparkport.memory.rows import Rows
 from sparkport.memory.versions import TableState
 
 _MAX_FILLED_BYTES = 1 << 30
+
+
+class _Prepared(NamedTuple):
+    """A segment of rows, what becomes of it, and how many bytes of that are new."""
+
+    batch: pa.RecordBatch
+    converted: pa.RecordBatch
+    size: int
 
 
 @dataclass(slots=True)
@@ -27,25 +38,34 @@ class PlannedAlteration:
     table: str
     shape: TableShape
     alteration: Alteration
-    _prepared: dict[int, tuple[pa.RecordBatch, pa.RecordBatch]] = field(default_factory=dict)
+    held: Reservation
+    """The memory of the new values, until they are those of the table."""
+    _prepared: dict[int, _Prepared] = field(default_factory=dict)
 
     def fits(self, state: TableState) -> bool:
         """Say whether the change was planned for the columns and constraints of this state."""
         return state.arrow_schema is self.shape.arrow_schema and state.constraints is self.shape.constraints
 
     def prepare(self, call: Call, rows: Rows) -> None:
-        """Evaluate what the change needs of rows. Raises ConstraintViolationError, or as `convert` does."""
+        """Evaluate what the change needs of rows.
+
+        Raises ConstraintViolationError, LimitExceededError for too many new bytes, or as `convert` does.
+        """
         if not self._evaluates:
             return
         known, self._prepared = self._prepared, {}
+        self.held.resize(0)
         for batch in (segment.batch for segment in rows.segments):
             call.check()
             if id(batch) in known:
                 self._prepared[id(batch)] = known[id(batch)]
+                self.held.add(known[id(batch)].size)
                 continue
             converted = self.alteration.convert(batch)
+            size = _new_bytes(batch, converted)
+            self.held.add(size)
             self.alteration.check(call, self.table, pa.Table.from_batches([converted]))
-            self._prepared[id(batch)] = (batch, converted)
+            self._prepared[id(batch)] = _Prepared(batch, converted, size)
 
     def apply(self, state: TableState) -> TableState | None:
         """Return the state after the change; None if it needs preparing, or the change planning, again.
@@ -72,7 +92,7 @@ class PlannedAlteration:
         return self.alteration.recomputed or bool(self.alteration.to_check.checks)
 
     def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._prepared[id(batch)][1] if self._evaluates else self.alteration.convert(batch)
+        return self._prepared[id(batch)].converted if self._evaluates else self.alteration.convert(batch)
 
     def _check_size(self, rows: Rows) -> None:
         filled = self.alteration.filled
@@ -86,4 +106,17 @@ def plan(call: Call, table: str, state: TableState, change: TableChange) -> Plan
     """Return what a change makes of a table; None if nothing changes."""
     shape = TableShape(state.arrow_schema, state.constraints)
     alteration = worked_out(call, table, shape, change)
-    return None if alteration is None else PlannedAlteration(table, shape, alteration)
+    if alteration is None:
+        return None
+    return PlannedAlteration(table, shape, alteration, Reservation(call.resources.rows))
+
+
+def _new_bytes(batch: pa.RecordBatch, converted: pa.RecordBatch) -> int:
+    """Return the bytes of the columns that are not those of the batch before."""
+    known = {_addresses(column) for column in batch.columns}
+    fresh = [column for column in converted.columns if _addresses(column) not in known]
+    return byte_size(pa.RecordBatch.from_arrays(fresh, [""] * len(fresh))) if fresh else 0
+
+
+def _addresses(column: pa.Array) -> tuple[int, ...]:
+    return tuple(0 if buffer is None else buffer.address for buffer in column.buffers())

@@ -151,15 +151,19 @@ class MemoryTable(DynamicTable):
             self._rename(call, change)
             return
         planned: PlannedAlteration | None = None
-        for attempt in range(MAX_TRIES):
-            # Whoever loses to other writers again and again lets them wait, of this table alone.
-            with self._turn(call) if attempt >= _FREE_TRIES else contextlib.nullcontext():
-                newest = self.history.newest.state
-                if planned is None or not planned.fits(newest):
-                    self.check_present()
-                    planned = plan(call, self._name, newest, change)
-                if planned is None or self._altered(call, planned, newest):
-                    return
+        try:
+            for attempt in range(MAX_TRIES):
+                # Whoever loses to other writers again and again lets them wait, of this table alone.
+                with self._turn(call) if attempt >= _FREE_TRIES else contextlib.nullcontext():
+                    newest = self.history.newest.state
+                    if planned is None or not planned.fits(newest):
+                        self.check_present()
+                        planned = plan(call, self._name, newest, change)
+                    if planned is None or self._altered(call, planned, newest):
+                        return
+        finally:
+            if planned is not None:
+                planned.held.release()
         raise ConflictError(self._name, "others kept changing it")
 
     def _altered(self, call: Call, planned: PlannedAlteration, newest: TableState) -> bool:

@@ -29,7 +29,10 @@ _BODY = 1000 << 3 | 2
 _MAX_TAG = (1 << 32) - 1
 _MAX_VARINT_BITS = 64
 
-_MAX_SLACK_BYTES = 256 << 10  # of a message beside its rows: a schema may be as large
+_MAX_SLACK_BYTES = 256 << 10  # of a message beside its body: a schema may be as large
+# What of a body, beside its rows, is kept with them: the share of a length or two, and of alignment.
+_SLACK_SHARE = 8
+_MIN_SLACK_BYTES = 1 << 10
 _CONTINUATION = b"\xff\xff\xff\xff"
 _PREFIX_BYTES = 8
 _DETAIL_LENGTH = 200
@@ -196,14 +199,17 @@ class Decoder:
                 self._last = (header, len(body), message)
         return message
 
-    def _feed(self, frame: FlightData, header: bytes, message: Message) -> None:
+    def _feed(self, frame: FlightData, header: bytes, message: Message) -> int:
+        """Let pyarrow read a message; return how many bytes its body keeps in memory."""
         # The whole message is in the pipe before pyarrow reads it, so that what `frames` raises never
         # passes through pyarrow, which would wrap it.
         self._pipe.write(_CONTINUATION + len(header).to_bytes(4, "little"))
         self._pipe.write(header)
         # Rows may be kept for long, and with them the message that they are a part of.
-        is_padded = len(memoryview(frame.body.obj)) - message.body_length > _MAX_SLACK_BYTES
+        whole = len(memoryview(frame.body.obj))
+        is_padded = whole - message.body_length > _MAX_SLACK_BYTES
         self._pipe.write(_aligned(frame.body[: message.body_length], copies=is_padded))
+        return message.body_length if is_padded else whole
 
     def _batch(
         self, reader: pa.RecordBatchReader, frame: FlightData, header: bytes, message: Message
@@ -212,8 +218,7 @@ class Decoder:
         held = self._dictionaries.held + len(frame.body) + unpacked
         self._hold(held)
         is_small = message.body_length <= _SMALL_BYTES and not self._has_dictionaries
-        if not is_small:
-            self._feed(frame, header, message)
+        kept = len(header) + message.body_length if is_small else self._feed(frame, header, message)
         with self._reading("the batch"):
             if is_small:
                 batch = _small_batch(header, frame.body[: message.body_length], reader.schema)
@@ -225,7 +230,21 @@ class Decoder:
             batch.validate(full=True)
             if self._expanding:
                 self._hold(held + self._flat_size(batch))
-            return self._mended(batch)
+            return self._compacted(self._mended(batch), kept + unpacked, held)
+
+    def _compacted(self, batch: pa.RecordBatch, kept: int, held: int) -> pa.RecordBatch:
+        """Copy rows out of a message that is much larger than they are.
+
+        Whoever keeps rows counts the bytes of the rows, and would keep the whole message.
+        """
+        size = pa.ipc.get_record_batch_size(batch)
+        if kept - size <= size // _SLACK_SHARE + _MIN_SLACK_BYTES:
+            return batch
+        self._hold(held + size)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
     def _mended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for index in self._to_check:
@@ -289,10 +308,11 @@ class _DictionarySizes:
     def add(self, message: Message, header: int) -> None:
         """Count a dictionary that is read with the next batch: one more, a larger one, or a new one."""
         before = self._sizes.get(message.dictionary_id, 0)
-        after = message.size + (before if message.is_delta else 0)
+        size = max(message.size, message.body_length)  # a body may be larger than what is in it
+        after = size + (before if message.is_delta else 0)
         self._sizes[message.dictionary_id] = after
         self._kept += after - before
-        self.waiting += message.size + header
+        self.waiting += size + header
         if max(self._kept, self.waiting) > self._limit:
             raise LimitExceededError(f"the dictionaries unpack to more than the limit of {self._limit} bytes")
 

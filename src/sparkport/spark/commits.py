@@ -196,7 +196,7 @@ class TableCommits:
         return entry.done.result()
 
     def _run(self, call: Call, work: Work[T]) -> T:
-        return self._jobs.run(call, self._table, while_writing(self._log.root, self._table, work))
+        return self._jobs.run_to_end(call, self._table, while_writing(self._log.root, self._table, work))
 
     def _took(self, key: str) -> bool:
         with self._lock:

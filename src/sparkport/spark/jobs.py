@@ -17,7 +17,7 @@ from pyspark import SparkStageInfo
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
-from sparkport.errors import SparkportError, UnavailableError
+from sparkport.errors import CancelledError, DeadlineExceededError, SparkportError, UnavailableError
 from sparkport.spark.session import SparkHost
 
 _log = structlog.get_logger("sparkport.spark")
@@ -95,6 +95,29 @@ class Jobs:
     def run(self, call: Call, table: str, work: Work[T]) -> T:
         """Return the result of one piece of work."""
         return next(self.in_order(call, table, [work], ahead=1))
+
+    def run_to_end(self, call: Call, table: str, work: Work[T]) -> T:
+        """Return the result of work that commits something, and wait for it even when the call is over.
+
+        The end of the call cancels the work, but Spark may learn of that too late: what was done counts,
+        and is never taken for something that was not. Raises what the work raises, which is what
+        `Call.check` raises where it was cancelled in time.
+        """
+        group = _new_group()
+
+        def run(_: Work[T]) -> T:
+            with self.host.use(call, table) as session, self._marked(session, group, table):
+                return work(session)
+
+        future = self._submit(run, work)
+        try:
+            while not _is_done(call, future, _CHECK_SECONDS):
+                pass
+        except (CancelledError, DeadlineExceededError):
+            self._cancel(group, (future,))
+            if future.cancelled():  # before it began
+                raise
+        return future.result()
 
     def followed(
         self, call: Call, table: str, work: Work[T], *, seconds: float

@@ -162,7 +162,7 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     _insert(table, Call(), 1)
     (row_id,) = ids_of(lake, "lost").values()
     lost, gone = _keyed("lost"), _keyed("gone")
-    append, run = log_changes.commit_files, lake.engine.jobs.run
+    append, run = log_changes.commit_files, lake.engine.jobs.run_to_end
 
     def lose(*arguments: Any) -> CommitResult:
         append(*arguments)
@@ -176,10 +176,10 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     monkeypatch.setattr(log_changes, "commit_files", lose)
     assert _insert(table, lost, 2, 3) == 2
     monkeypatch.setattr(log_changes, "commit_files", append)
-    monkeypatch.setattr(lake.engine.jobs, "run", cancel)
+    monkeypatch.setattr(lake.engine.jobs, "run_to_end", cancel)
     with pytest.raises(CancelledError):
         _update(table, gone, row_id, "once")
-    monkeypatch.setattr(lake.engine.jobs, "run", run)
+    monkeypatch.setattr(lake.engine.jobs, "run_to_end", run)
     _update(table, Call(), row_id, "since")
 
     assert _insert(table, _keyed("lost"), 2, 3) == 2

@@ -27,7 +27,7 @@ class Spark:
         self.failures: dict[int, SparkportError] = {}
         self.gathered = threading.Event()
 
-    def run(self, call: Call, table: str, work: Any) -> CommitResult:
+    def run_to_end(self, call: Call, table: str, work: Any) -> CommitResult:
         """Take down of how many statements an append is; the first waits for the others to gather."""
         del call, table
         if not self.appended:

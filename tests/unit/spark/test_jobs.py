@@ -110,6 +110,54 @@ def test_a_cancelled_call_cancels_the_only_work(jobs: Jobs, session: Session) ->
     assert set(session.cancelled) == set(session.groups)
 
 
+@pytest.mark.parametrize("timeout", [None, 0.1])
+def test_work_that_was_done_after_the_call_counts(
+    jobs: Jobs, session: Session, timeout: float | None
+) -> None:
+    """A commit that went through though its call was over is told as what it is."""
+    call = Call(timeout=timeout)
+    if timeout is None:
+        threading.Timer(0.1, call.cancel).start()
+
+    assert jobs.run_to_end(call, "s.t", until_cancelled) == "late"
+    assert session.cancelled == session.groups
+
+
+def test_loss_of_spark_is_told_after_the_call_too(jobs: Jobs, session: Session) -> None:
+    """Who commits looks into the log then, so that must not look like a cancellation."""
+
+    def lose(_: object) -> None:
+        until_cancelled(session)
+        raise UnavailableError("lost")
+
+    call = Call()
+    threading.Timer(0.1, call.cancel).start()
+    with pytest.raises(UnavailableError):
+        jobs.run_to_end(call, "s.t", lose)
+
+
+def test_work_that_never_began_is_cancelled(jobs: Jobs) -> None:
+    """Work that waits for a thread is taken back."""
+    go_on, began = threading.Event(), threading.Semaphore(0)
+
+    def block(_: object) -> None:
+        began.release()
+        go_on.wait(10)
+
+    callers = [threading.Thread(target=jobs.run, args=(Call(), "s.t", block)) for _ in range(64)]
+    for caller in callers:
+        caller.start()
+    for _ in callers:
+        assert began.acquire(timeout=10)
+    with pytest.raises(DeadlineExceededError):
+        jobs.run_to_end(Call(timeout=0.1), "s.t", block)
+    go_on.set()
+    for caller in callers:
+        caller.join()
+
+    assert not began.acquire(blocking=False)
+
+
 def test_a_deadline_cancels_the_work(jobs: Jobs, session: Session) -> None:
     """Nobody says that the caller's time is up, and still the work ends."""
     with pytest.raises(DeadlineExceededError):

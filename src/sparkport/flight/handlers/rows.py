@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparkport.catalog import buffered
-from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.conform import check_aligned, conform_batch
 from sparkport.catalog.dml import Statement, StatementTable
@@ -107,12 +106,11 @@ def _run(
 ) -> Written:
     """Feed the statement and commit it, if the caller is still there at the end."""
     rows: list[pa.RecordBatch] = []
-    held = Reservation(request.call.resources.rows)
     try:
         for batch in batches:
             answer = statement.write(batch)
             if answer is not None:
-                held.add(byte_size(answer))
+                request.outgoing.add(byte_size(answer))
                 rows.append(answer.select(columns.names))
         request.check_alive()
         affected = statement.commit()
