@@ -17,7 +17,7 @@ $(VENV)/.ready: requirements.lock requirements-jdk.lock pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -c 'from sparkport.spark.java import find_java; find_java()' 2>/dev/null || \
+	@$(BIN)/python -c 'from sparkport.spark.session.java_home import find_java; find_java()' 2>/dev/null || \
 	  { echo "sparkport: no Java 17 or 21 found, installing one into $(VENV) ..."; \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-jdk.lock; }
 	@touch $@
@@ -28,7 +28,7 @@ serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and pri
 # Slow files come first, in the order of the folders: a worker that gets one last would keep the others waiting.
 # The tests start Spark some hundred times, three times as fast with an archive of its classes.
 test: setup ## Run all tests
-	@$(BIN)/python -m sparkport.spark.training
+	@$(BIN)/python -m sparkport.spark.session.class_archive_builder
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-quick: setup ## Run the tests that need no Spark and little time

@@ -241,8 +241,8 @@ def spark_worker(warehouse: Path) -> None:
     """Read by Spark's own toArrow."""
     from sparkport.app.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
-    from sparkport.spark.session import SparkHost
-    from sparkport.spark.settings import SparkSettings
+    from sparkport.spark.session.host import SparkHost
+    from sparkport.spark.session.settings import SparkSettings
 
     configure_logs(LogFormat.CONSOLE, LogLevel.ERROR)
     host = SparkHost(SparkSettings(str(warehouse), driver_memory="6g"))
@@ -254,9 +254,9 @@ def connect_worker(warehouse: Path, address: str) -> None:
     """Read by Spark Connect's toArrow, from a server of our own unless there is an address."""
     from pyspark.sql import SparkSession
 
-    from sparkport.spark.jars import delta_jars
-    from sparkport.spark.java import find_java
-    from sparkport.spark.settings import SparkSettings, start_conf
+    from sparkport.spark.session.delta_jars import delta_jars
+    from sparkport.spark.session.java_home import find_java
+    from sparkport.spark.session.settings import SparkSettings, start_conf
 
     if address != OWN_CONNECT:
         answer_by(SparkSession.builder.remote(address).getOrCreate(), warehouse)

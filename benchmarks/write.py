@@ -95,8 +95,8 @@ def worker(warehouse: Path) -> None:
     """Be the rival's process."""
     from sparkport.app.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
-    from sparkport.spark.session import SparkHost
-    from sparkport.spark.settings import SparkSettings
+    from sparkport.spark.session.host import SparkHost
+    from sparkport.spark.session.settings import SparkSettings
 
     configure_logs(LogFormat.CONSOLE, LogLevel.ERROR)
     host = SparkHost(SparkSettings(str(warehouse)))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkport.spark.jars import delta_jars
-from sparkport.spark.java import find_java
-from sparkport.spark.jvm import SPARK_HOME
-from sparkport.spark.settings import SparkSettings, start_conf
+from sparkport.spark.session.delta_jars import delta_jars
+from sparkport.spark.session.java_home import find_java
+from sparkport.spark.session.process import SPARK_HOME
+from sparkport.spark.session.settings import SparkSettings, start_conf
 
 START_SECONDS = 90
 

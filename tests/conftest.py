@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 import sparkport
 from sparkport.catalog import Call
 from sparkport.memory import MemoryCatalog
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 from tests import clusters
 from tests.flight_client import Flight
 

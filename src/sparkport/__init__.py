@@ -2,7 +2,7 @@
 
 from sparkport.app import App, Server
 from sparkport.catalog import CatalogBuilder
-from sparkport.flight.limits import ServerLimits
+from sparkport.flight.transport.limits import ServerLimits
 
 __all__ = ["App", "CatalogBuilder", "Server", "ServerLimits", "__version__"]
 

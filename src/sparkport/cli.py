@@ -35,11 +35,11 @@ from sparkport.config import (
     variable,
 )
 from sparkport.errors import SparkportError
-from sparkport.flight.limits import ServerLimits
+from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.lanes import Lane
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.session.settings import SparkSettings
 
 app = typer.Typer(
     add_completion=False,

@@ -24,7 +24,7 @@ SparkportError
 └── UserCodeError                  a user's function, table or action raised something else
 
 A class writes the sentence, the raiser gives the data. The gRPC front maps each
-class to a status code in one table (`sparkport.flight.errors`).
+class to a status code in one table (`sparkport.flight.transport.statuses`).
 """
 
 from __future__ import annotations

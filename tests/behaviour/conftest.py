@@ -10,10 +10,10 @@ import pytest
 
 from sparkport.catalog import Call, CreateSchemaOptions, DynamicSchema, TransactionMode
 from sparkport.memory import MemoryCatalog
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
-from sparkport.spark.transactions import SparkTransactions
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.warehouse.snapshots import SparkTransactions
 from tests.behaviour.engine import FullCatalog
 
 _numbers = itertools.count(1)

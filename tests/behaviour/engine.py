@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from sparkport.arrow.taking import take_rows
 from sparkport.catalog import (
     AddColumn,
     Call,
@@ -30,7 +31,6 @@ from sparkport.catalog import (
     VersionedTable,
 )
 from sparkport.catalog.rowid import rowid_name, without_rowid
-from sparkport.catalog.taking import take_rows
 from sparkport.errors import NotFoundError
 
 Row = dict[str, Any]

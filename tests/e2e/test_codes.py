@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.catalog.registry import Catalogs
-from sparkport.flight.auth import NoAuth
-from sparkport.flight.limits import ServerLimits
-from sparkport.flight.server import GrpcServer
-from sparkport.flight.site import Site
+from sparkport.flight.context import Site
+from sparkport.flight.transport.auth import NoAuth
+from sparkport.flight.transport.limits import ServerLimits
+from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol.ticket import Sealer
+from sparkport.toolkit.registry import Catalogs
 from tests.conftest import TOKEN
 from tests.flight_client import Flight, cmd_descriptor, path_descriptor, refusal
 

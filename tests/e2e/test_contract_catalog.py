@@ -24,7 +24,6 @@ from sparkport.catalog import (
     TableFunction,
     TableKind,
 )
-from sparkport.catalog.static import StaticCatalog, StaticSchema, StaticTable
 from sparkport.errors import (
     DeadlineExceededError,
     InvalidRequestError,
@@ -34,6 +33,7 @@ from sparkport.errors import (
 )
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.toolkit.static import StaticCatalog, StaticSchema, StaticTable
 from tests.contract_client import INT, TEXT, Contract, table
 from tests.flight_client import Flight, path_descriptor, refusal, schema_in, table_of
 

@@ -16,13 +16,13 @@ import pytest
 import sparkport
 from sparkport.app.overlay import overlay
 from sparkport.catalog import Call, DMLResult, ScanOptions
-from sparkport.catalog.registry import Catalogs
-from sparkport.catalog.static import StaticCatalog, StaticSchema
-from sparkport.flight.auth import BearerTokens
-from sparkport.flight.limits import ServerLimits
-from sparkport.flight.server import GrpcServer
-from sparkport.flight.site import Site
+from sparkport.flight.context import Site
+from sparkport.flight.transport.auth import BearerTokens
+from sparkport.flight.transport.limits import ServerLimits
+from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
+from sparkport.toolkit.registry import Catalogs
+from sparkport.toolkit.static import StaticCatalog, StaticSchema
 from tests.contract_client import INT, TEXT, Contract, put_frames, table
 from tests.flight_client import SERVICE, Flight, path_descriptor, refusal, table_of
 

@@ -21,10 +21,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from sparkport.flight import direct_server, health, notes
-from sparkport.flight.call_shares import CallLimits
-from sparkport.flight.direct_server import CallDetails, DirectServer
-from sparkport.flight.rpc import Patience, Rpc
+from sparkport.flight import access_log
+from sparkport.flight.transport import direct_server, health
+from sparkport.flight.transport.call_shares import CallLimits
+from sparkport.flight.transport.direct_server import CallDetails, DirectServer
+from sparkport.flight.transport.rpc import Patience, Rpc
 from tests.flight_client import refusal
 
 from .usage import eventually
@@ -34,8 +35,8 @@ UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 FORGETFUL = """
 import grpc
-from sparkport.flight.call_shares import CallLimits
-from sparkport.flight.direct_server import DirectServer
+from sparkport.flight.transport.call_shares import CallLimits
+from sparkport.flight.transport.direct_server import DirectServer
 
 server = DirectServer(CallLimits(), [])
 port = server.add_insecure_port("127.0.0.1:0")
@@ -410,7 +411,7 @@ def test_health_is_told_beyond_the_limit() -> None:
 def test_calls_that_no_handler_gets_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call over the limit or of an unknown method has the same log line as any other."""
     lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(notes, "_log", SimpleNamespace(info=lambda _, **line: lines.append(line)))
+    monkeypatch.setattr(access_log, "_log", SimpleNamespace(info=lambda _, **line: lines.append(line)))
     trace = "6f0f2a53-9d2e-4f34-8b0d-3c9a4c0f7a11"
     served = Served(max_calls=1)
     served.refusal("nothing")

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pytest
 
 import sparkport
+from sparkport.arrow.conform import batch_of
 from sparkport.catalog import ANY, Call, ClientCall, ScanOptions
-from sparkport.catalog.conform import batch_of
 from sparkport.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError
 from sparkport.protocol import flight_pb2 as pb
 from tests import flight_client as wire

@@ -14,15 +14,15 @@ import pytest
 
 from sparkport.catalog import Call
 from sparkport.catalog.lookup import TablePath
-from sparkport.catalog.registry import Catalogs
 from sparkport.errors import SparkportError
 from sparkport.flight import routes
+from sparkport.flight.context import Site
 from sparkport.flight.request import Headers, Request
-from sparkport.flight.site import Site
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import descriptor, flight_data, predicates
 from sparkport.protocol.flight_data import Decoder
 from sparkport.protocol.ticket import Sealer, Ticket
+from sparkport.toolkit.registry import Catalogs
 from tests import flight_client as wire
 from tests.flight_client import Exchange, Flight, path_descriptor
 

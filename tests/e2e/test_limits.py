@@ -13,7 +13,7 @@ from pyarrow import flight
 
 import sparkport
 from sparkport.catalog import Call, CatalogBuilder, ScanOptions
-from sparkport.flight.limits import ServerLimits
+from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from tests.conftest import TOKEN

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog.budget import ByteBudget, Resources
-from sparkport.catalog.registry import Catalogs
-from sparkport.flight.auth import BearerTokens
-from sparkport.flight.limits import ServerLimits
-from sparkport.flight.server import GrpcServer
-from sparkport.flight.site import Site
+from sparkport.flight.context import Site
+from sparkport.flight.transport.auth import BearerTokens
+from sparkport.flight.transport.limits import ServerLimits
+from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
+from sparkport.toolkit.registry import Catalogs
 from tests.contract_client import INT, Contract, put_frames
 from tests.flight_client import SERVICE, Flight
 

@@ -16,7 +16,7 @@ import pytest
 
 import sparkport
 from sparkport.catalog import Call, CatalogBuilder, ScanOptions
-from sparkport.flight.limits import ServerLimits
+from sparkport.flight.transport.limits import ServerLimits
 from sparkport.protocol import flight_pb2 as pb
 from tests import flight_client as wire
 from tests.conftest import TOKEN

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkport.arrow.taking import take_rows
 from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions, ScanOptions
 from sparkport.catalog.predicates import Column, Expression, IsNull, Not
-from sparkport.catalog.taking import take_rows
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.lanes import Lane
-from sparkport.spark.session import SparkHost
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 from tests.behaviour.test_types import texts

@@ -12,7 +12,7 @@ from sparkport.catalog import CatalogVersion, OnConflict, TableConstraints
 from sparkport.catalog.ddl import SetNotNull
 from sparkport.catalog.lookup import TablePath
 from sparkport.errors import ConstraintViolationError
-from sparkport.flight.errors import outcome
+from sparkport.flight.transport.statuses import outcome
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import flights, listing, msgpack, requests, schemas
 from sparkport.protocol.descriptor import TableAddress, decode, encode

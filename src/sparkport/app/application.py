@@ -16,9 +16,9 @@ from sparkport.app.overlay import overlay
 from sparkport.catalog.actions import Action
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, Stability, TableFunction, TableInOutFunction
-from sparkport.catalog.registry import Catalogs
-from sparkport.catalog.static import StaticCatalog, StaticSchema, StaticTable, table_scan
 from sparkport.catalog.tables import Catalog, ClientCall, Table
+from sparkport.toolkit.registry import Catalogs
+from sparkport.toolkit.static import StaticCatalog, StaticSchema, StaticTable, table_scan
 
 F = TypeVar("F", bound=Callable[..., Any])
 

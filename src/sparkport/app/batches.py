@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkport.catalog.conform import conform_column
+from sparkport.arrow.conform import conform_column
 from sparkport.errors import SchemaMismatchError
 
 _MOST_ROWS = 1024

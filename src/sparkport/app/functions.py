@@ -12,8 +12,8 @@ import pyarrow as pa
 from sparkport.app import declarations
 from sparkport.app.batches import batches_of
 from sparkport.app.declarations import Columns, Declaration
+from sparkport.arrow.columns import as_column
 from sparkport.catalog.call import Call
-from sparkport.catalog.columns import as_column
 from sparkport.catalog.functions import FunctionSignature, Stability
 from sparkport.catalog.parameters import TABLE
 from sparkport.catalog.scan import ScanOptions

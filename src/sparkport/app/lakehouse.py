@@ -16,19 +16,19 @@ from sparkport.app.sample import load_sample
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import SparkportError
-from sparkport.spark.catalog import SparkCatalog
-from sparkport.spark.creation import move_folder
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.commit.staging import new_folder, sweep_stages
+from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.engine import Engine
+from sparkport.spark.external.catalog import SessionCatalog, catalog_names
 from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.lanes import Lane
-from sparkport.spark.leftovers import hold
-from sparkport.spark.session import SparkHost
-from sparkport.spark.session_catalog import SessionCatalog, catalog_names
-from sparkport.spark.settings import SparkSettings
-from sparkport.spark.spools import sweep_spools
-from sparkport.spark.staging import new_folder, sweep_stages
-from sparkport.spark.training import train_in_background
-from sparkport.spark.upkeep import Upkeep
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.spool import sweep_spools
+from sparkport.spark.session.class_archive_builder import train_in_background
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
+from sparkport.spark.storage.temp_folders import hold
+from sparkport.spark.warehouse.upkeep import Upkeep
 
 _log = structlog.get_logger("sparkport.app")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from sparkport.app.application import App
-from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ConfigError
+from sparkport.toolkit.builder import CatalogBuilder
 
 
 def load_app(spec: str, name: str) -> App | dict[str, Catalog]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
-from sparkport.catalog.static import StaticCatalog
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, VersionedCatalog
 from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager
 from sparkport.errors import AlreadyExistsError, UnsupportedOperationError
+from sparkport.toolkit.static import StaticCatalog
 
 
 def overlay(engine: Catalog, own: StaticCatalog) -> Catalog:

@@ -12,16 +12,16 @@ import structlog
 from sparkport.app.application import App
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.catalog.actions import Action
-from sparkport.catalog.builder import CatalogBuilder
-from sparkport.catalog.registry import Catalogs
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
-from sparkport.flight.auth import Authenticator, BearerTokens, NoAuth
-from sparkport.flight.limits import ServerLimits
-from sparkport.flight.server import GrpcServer
-from sparkport.flight.site import Site
+from sparkport.flight.context import Site
+from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth
+from sparkport.flight.transport.limits import ServerLimits
+from sparkport.flight.transport.server import GrpcServer
+from sparkport.toolkit.builder import CatalogBuilder
+from sparkport.toolkit.registry import Catalogs
 
 _PRINCIPAL = "user"
 

@@ -1,6 +1,5 @@
 """The contracts between the server and what it serves: pure protocols and values."""
 
-from sparkport.catalog.builder import CatalogBuilder
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import (
     AddColumn,
@@ -48,7 +47,6 @@ from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.parameters import ANY, TABLE, Parameter
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import ScanOptions, ScanSlice, SchemaRequest, Snapshot, TimePoint, TimeUnit
-from sparkport.catalog.static import ScanFunction, StaticCatalog, StaticSchema, StaticTable
 from sparkport.catalog.tables import (
     Catalog,
     CatalogVersion,
@@ -76,6 +74,8 @@ from sparkport.catalog.transactions import (
     TransactionMode,
     TransactionState,
 )
+from sparkport.toolkit.builder import CatalogBuilder
+from sparkport.toolkit.static import ScanFunction, StaticCatalog, StaticSchema, StaticTable
 
 __all__ = [
     "ANY",

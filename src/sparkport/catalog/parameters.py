@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sparkport.catalog.conform import conform_column
+from sparkport.arrow.conform import conform_column
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
 
 

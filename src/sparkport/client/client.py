@@ -13,9 +13,9 @@ from typing import Any, Self, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
+from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.scan import TimePoint
-from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.transactions import TransactionState
 from sparkport.client.channel import FlightChannel, Headers
 from sparkport.client.columns import describe, describe_schema

@@ -8,9 +8,9 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from sparkport.catalog import structs
+from sparkport.arrow import structs
+from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import batch_of, conform_column
 from sparkport.catalog.ddl import (
     AddColumn,
     AddConstraint,
@@ -26,7 +26,6 @@ from sparkport.catalog.ddl import (
     SetNotNull,
     TableChange,
 )
-from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.tables import TableConstraints
@@ -40,6 +39,7 @@ from sparkport.errors import (
 )
 from sparkport.expressions import constraints as checks
 from sparkport.expressions.evaluation import evaluate, evaluate_constant, parse_constraint, quote
+from sparkport.toolkit.keys import check_keys, keys_of
 
 _EXTENSION = b"ARROW:extension:"
 

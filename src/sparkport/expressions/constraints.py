@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateTableOptions
-from sparkport.catalog.keys import example
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import ConstraintViolationError, InvalidRequestError, NotFoundError
@@ -20,6 +19,7 @@ from sparkport.expressions.evaluation import (
     referenced_columns,
     rename_column,
 )
+from sparkport.toolkit.keys import example
 
 
 def declared(

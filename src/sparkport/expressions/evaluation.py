@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
-from sparkport.catalog.sizes import byte_size
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.expressions import syntax
 from sparkport.expressions.functions import VALUE_WORDS

@@ -17,9 +17,9 @@ import pyarrow as pa
 import structlog
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.machine import machine_memory
 from sparkport.errors import InvalidRequestError, LimitExceededError, UnavailableError
 from sparkport.expressions.turns import Turns
+from sparkport.toolkit.machine import machine_memory
 
 TIME_LIMIT_SECONDS = 10.0
 """How long one query may take."""

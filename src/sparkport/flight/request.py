@@ -12,7 +12,7 @@ from typing import Protocol
 from sparkport.catalog.budget import UNLIMITED, Reservation, Resources
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
-from sparkport.flight.notes import Note
+from sparkport.flight.access_log import Note
 
 # A cancelled stream could look like a finished one for a moment: the end of the input and the cancellation
 # are two events. In thousands of tries the cancellation came first, but nobody promises that.

@@ -16,12 +16,12 @@ from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.catalog.transactions import TransactionState
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
+from sparkport.flight.context import Site
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
+from sparkport.flight.presentation.tables import Found, airport_info
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.tables import Found, airport_info
 from sparkport.flight.transactions import active_in, statement_in
-from sparkport.protocol import contract, function_requests, listing, msgpack, requests
+from sparkport.protocol import function_requests, json_requests, listing, msgpack, requests
 
 _MAX_BODY_BYTES = 32 << 20  # nobody else runs while it is decoded
 
@@ -77,13 +77,13 @@ class Either:
 def _names(wanted: object) -> tuple[str, ...]:
     """Return what a decoded request names: a schema or a table."""
     match wanted:
-        case contract.CreateSchemaOnce(request=inner):
+        case json_requests.CreateSchemaOnce(request=inner):
             return _names(inner)
         case requests.CreateSchemaRequest() | requests.DropSchemaRequest():
             return wanted.catalog, wanted.schema
         case requests.CreateTableRequest() | requests.DropTableRequest() | requests.AlterTableRequest():
             return wanted.catalog, wanted.schema, wanted.table
-        case contract.DeleteRequest() | contract.NamedEndpointsRequest():
+        case json_requests.DeleteRequest() | json_requests.NamedEndpointsRequest():
             return wanted.schema, wanted.table
         case _:
             return ()
@@ -126,9 +126,9 @@ def _alter(
     return Route(description, decode, ddl.alter_table, _airport_table)
 
 
-def _schema_made(request: Request, wanted: contract.CreateSchemaOnce, schema: object) -> bytes:
+def _schema_made(request: Request, wanted: json_requests.CreateSchemaOnce, schema: object) -> bytes:
     del request, schema
-    return contract.encode({"schema_name": wanted.request.schema})
+    return json_requests.encode({"schema_name": wanted.request.schema})
 
 
 def _schema_dropped(request: Request, wanted: requests.DropSchemaRequest, tables: int) -> bytes:
@@ -136,48 +136,50 @@ def _schema_dropped(request: Request, wanted: requests.DropSchemaRequest, tables
     answer: dict[str, object] = {"schema_name": wanted.schema}
     if wanted.options.cascade:
         answer["tables_dropped"] = tables
-    return contract.encode(answer)
+    return json_requests.encode(answer)
 
 
 def _table_made(request: Request, wanted: requests.CreateTableRequest, found: Found) -> bytes:
     columns = len(without_rowid(current_arrow_schema(request.call, found.table)))
-    return contract.encode({"schema_name": wanted.schema, "table_name": wanted.table, "columns": columns})
+    return json_requests.encode(
+        {"schema_name": wanted.schema, "table_name": wanted.table, "columns": columns}
+    )
 
 
 def _table_dropped(request: Request, wanted: requests.DropTableRequest, nothing: None) -> bytes:
     del request, nothing
-    return contract.encode({"schema_name": wanted.schema, "table_name": wanted.table})
+    return json_requests.encode({"schema_name": wanted.schema, "table_name": wanted.table})
 
 
 def _column_changed(request: Request, wanted: requests.AlterTableRequest, found: Found | None) -> bytes:
     del request, found
-    return contract.encode(
+    return json_requests.encode(
         {
             "schema_name": wanted.schema,
             "table_name": wanted.table,
-            "column_name": contract.changed_column(wanted.change),
+            "column_name": json_requests.changed_column(wanted.change),
         }
     )
 
 
 def _deleted(request: Request, wanted: object, written: rows.Written) -> bytes:
     del request, wanted
-    return contract.encode_delete(written.affected, written.rows, written.version)
+    return json_requests.encode_delete(written.affected, written.rows, written.version)
 
 
 def _begun(request: Request, wanted: object, transaction_id: str) -> bytes:
     del request, wanted
-    return contract.encode({"transaction_id": transaction_id})
+    return json_requests.encode({"transaction_id": transaction_id})
 
 
 def _state(request: Request, transaction_id: str, state: TransactionState) -> bytes:
     del request
-    return contract.encode({"transaction_id": transaction_id, "state": str(state)})
+    return json_requests.encode({"transaction_id": transaction_id, "state": str(state)})
 
 
 def _compressed(request: Request, wanted: object, table: pa.Table) -> bytes:
     del request, wanted
-    return contract.encode_compressed(table)
+    return json_requests.encode_compressed(table)
 
 
 _AIRPORT: dict[str, Route[Any, Any]] = {
@@ -209,14 +211,14 @@ _AIRPORT: dict[str, Route[Any, Any]] = {
 
 _BOTH: dict[str, Either] = {
     "create_transaction": Either(
-        lambda body: not contract.is_json(body),
+        lambda body: not json_requests.is_json(body),
         Route("Begin a transaction", requests.catalog, transactions.create_transaction, _identifier),
-        Route("Begin a transaction", contract.begin, transactions.begin, _begun),
+        Route("Begin a transaction", json_requests.begin, transactions.begin, _begun),
     ),
     "endpoints": Either(
         lambda body: msgpack.has_key(body, "descriptor"),
         Route("Plan a scan", requests.endpoints, scans.endpoints, _as_is),
-        Route("Plan a scan", contract.endpoints, scans.named_endpoints, _as_is),
+        Route("Plan a scan", json_requests.endpoints, scans.named_endpoints, _as_is),
     ),
     "table_function_flight_info": Either(
         lambda body: msgpack.has_key(body, "descriptor"),
@@ -225,7 +227,7 @@ _BOTH: dict[str, Either] = {
         ),
         Route(
             "Describe the result of a table function",
-            contract.table_function,
+            json_requests.table_function,
             functions.named_flight_info,
             _as_is,
         ),
@@ -234,35 +236,37 @@ _BOTH: dict[str, Either] = {
 
 _CONTRACT: dict[str, Route[Any, Any]] = {
     "CreateSchema": Route(
-        "Make a schema (JSON)", contract.create_schema, ddl.create_schema_once, _schema_made, active_in
+        "Make a schema (JSON)", json_requests.create_schema, ddl.create_schema_once, _schema_made, active_in
     ),
     "DropSchema": Route(
-        "Drop a schema (JSON)", contract.drop_schema, ddl.drop_schema, _schema_dropped, active_in
+        "Drop a schema (JSON)", json_requests.drop_schema, ddl.drop_schema, _schema_dropped, active_in
     ),
     "CreateTable": Route(
-        "Make a table (JSON)", contract.create_table, ddl.create_table, _table_made, active_in
+        "Make a table (JSON)", json_requests.create_table, ddl.create_table, _table_made, active_in
     ),
-    "DropTable": Route("Drop a table (JSON)", contract.drop_table, ddl.drop_table, _table_dropped, active_in),
+    "DropTable": Route(
+        "Drop a table (JSON)", json_requests.drop_table, ddl.drop_table, _table_dropped, active_in
+    ),
     "AlterTableAddColumn": Route(
-        "Add a column (JSON)", contract.add_column, ddl.alter_table, _column_changed, active_in
+        "Add a column (JSON)", json_requests.add_column, ddl.alter_table, _column_changed, active_in
     ),
     "AlterTableDropColumn": Route(
-        "Drop a column (JSON)", contract.drop_column, ddl.alter_table, _column_changed, active_in
+        "Drop a column (JSON)", json_requests.drop_column, ddl.alter_table, _column_changed, active_in
     ),
-    "delete": Route("Delete rows by id (JSON)", contract.delete, rows.delete, _deleted, statement_in),
+    "delete": Route("Delete rows by id (JSON)", json_requests.delete, rows.delete, _deleted, statement_in),
     "get_transaction_status": Route(
-        "Tell the state of a transaction", contract.transaction_id, transactions.status, _state
+        "Tell the state of a transaction", json_requests.transaction_id, transactions.status, _state
     ),
     "commit_transaction": Route(
-        "Keep what a transaction wrote", contract.transaction_id, transactions.commit, _state
+        "Keep what a transaction wrote", json_requests.transaction_id, transactions.commit, _state
     ),
     "rollback_transaction": Route(
-        "Drop what a transaction staged", contract.transaction_id, transactions.rollback, _state
+        "Drop what a transaction staged", json_requests.transaction_id, transactions.rollback, _state
     ),
-    "GetCatalogs": Route("List catalogs", contract.metadata, metadata.catalogs, _compressed),
-    "GetDbSchemas": Route("List schemas", contract.metadata, metadata.db_schemas, _compressed),
-    "GetTables": Route("List tables", contract.metadata, metadata.tables, _compressed),
-    "GetTableTypes": Route("List kinds of tables", contract.metadata, metadata.table_types, _compressed),
+    "GetCatalogs": Route("List catalogs", json_requests.metadata, metadata.catalogs, _compressed),
+    "GetDbSchemas": Route("List schemas", json_requests.metadata, metadata.db_schemas, _compressed),
+    "GetTables": Route("List tables", json_requests.metadata, metadata.tables, _compressed),
+    "GetTableTypes": Route("List kinds of tables", json_requests.metadata, metadata.table_types, _compressed),
 }
 
 _ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_BOTH, **_CONTRACT}

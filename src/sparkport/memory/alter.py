@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import TableChange
-from sparkport.catalog.sizes import byte_size
 from sparkport.errors import LimitExceededError
 from sparkport.expressions.alterations import Alteration, TableShape, worked_out
 from sparkport.memory.rows import Rows

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkport.catalog.conform import batch_of
-from sparkport.catalog.sizes import byte_size
-from sparkport.catalog.taking import take, take_batch
+from sparkport.arrow.conform import batch_of
+from sparkport.arrow.sizes import byte_size
+from sparkport.arrow.taking import take, take_batch
 
 RowIds = npt.NDArray[np.int64]
 

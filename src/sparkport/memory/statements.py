@@ -11,16 +11,14 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from sparkport.arrow.conform import batch_of, conform_batch, conform_column, row_ids
+from sparkport.arrow.sizes import byte_size
+from sparkport.arrow.taking import take_batch
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import batch_of, conform_batch, conform_column, row_ids
 from sparkport.catalog.dml import Statement
-from sparkport.catalog.keys import check_keys, keys_of
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.repeats import KeyMaker, check_returnable
 from sparkport.catalog.rowid import with_rowid
-from sparkport.catalog.sizes import byte_size
-from sparkport.catalog.taking import take_batch
 from sparkport.errors import (
     ConflictError,
     InvalidRequestError,
@@ -31,6 +29,8 @@ from sparkport.expressions import constraints as checks
 from sparkport.memory.commits import UncheckedRowsError
 from sparkport.memory.rows import RowIds
 from sparkport.memory.versions import Change, TableState, Version
+from sparkport.toolkit.keys import check_keys, keys_of
+from sparkport.toolkit.repeats import KeyMaker, check_returnable
 
 _SEGMENT_BYTES = 1 << 20
 _ID_BYTES = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkport.catalog.conform import flat_type, plain_column
+from sparkport.arrow.conform import flat_type, plain_column
 from sparkport.catalog.tables import ColumnStatistics
 
 _WHOLE = 1 << 30  # print every element

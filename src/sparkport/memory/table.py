@@ -16,7 +16,6 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
 from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.repeats import Outcome, repeated
 from sparkport.catalog.rowid import ROWID, with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
@@ -29,6 +28,7 @@ from sparkport.memory.rows import RowIds, Segment
 from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
 from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Change, History, TableState, Version
+from sparkport.toolkit.repeats import Outcome, repeated
 
 _SLICE_ROWS = 1_000_000
 _MOST_SLICES = 8

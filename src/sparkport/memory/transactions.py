@@ -9,13 +9,13 @@ from typing import Protocol
 
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
-from sparkport.catalog.ledger import TransactionLedger
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
 from sparkport.errors import TransactionNotActiveError
 from sparkport.memory.commits import Commits
 from sparkport.memory.staging import StagedTable
 from sparkport.memory.versions import Change, History, Version
+from sparkport.toolkit.transaction_registry import TransactionLedger
 
 
 @dataclass(slots=True)

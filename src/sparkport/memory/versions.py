@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.repeats import Outcome
 from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import NotFoundError
 from sparkport.memory.commits import Commits
 from sparkport.memory.rows import RowIds, Rows
+from sparkport.toolkit.repeats import Outcome
 
 _MOST_OUTCOMES = 10_000
 _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from sparkport.spark.arrow_lane import ArrowLane
-from sparkport.spark.commits import TableCommits
+from sparkport.spark.commit.group_commit import TableCommits
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.jobs import Jobs
-from sparkport.spark.lanes import Lane
-from sparkport.spark.provisional import greatest_id
-from sparkport.spark.rowids import RowIds
-from sparkport.spark.session import SparkHost
-from sparkport.spark.transactions import SparkTransactions
-from sparkport.spark.trash import Trash
-from sparkport.spark.units import Sizes
-from sparkport.spark.warehouse import Warehouse
+from sparkport.spark.read.arrow_scan import ArrowLane
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.splits import Sizes
+from sparkport.spark.row_ids.allocator import RowIds
+from sparkport.spark.row_ids.provisional import greatest_id
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.jobs import Jobs
+from sparkport.spark.warehouse.listing import Warehouse
+from sparkport.spark.warehouse.snapshots import SparkTransactions
+from sparkport.spark.warehouse.trash import Trash
 
 
 class Engine:

@@ -211,7 +211,7 @@ _LOST = (
 
 # A table that was named by its folder.
 _PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
-# What `sparkport.spark.functions.scalar_tasks` raises in workers.
+# What `sparkport.spark.worker.scalars` raises in workers.
 _USER = re.compile(r"UserFunctionError: (\w+): (.*)")
 
 _MISSING = {

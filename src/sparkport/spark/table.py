@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
+from sparkport.arrow.taking import take_batch
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
@@ -26,22 +27,15 @@ from sparkport.catalog.predicates import (
     Expression,
     In,
 )
-from sparkport.catalog.repeats import Outcome, repeated
 from sparkport.catalog.rowid import ROWID, rowid_name
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
-from sparkport.catalog.taking import take_batch
 from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperationError
-from sparkport.spark import direct, sql_lane
-from sparkport.spark.adoption import give_ids, is_adoptable
-from sparkport.spark.alter import alter
-from sparkport.spark.arrow_lane import PLACE_FIELDS, matching_files, missing_ids, read_columns
-from sparkport.spark.by_id import DeleteStatement, UpdateStatement
-from sparkport.spark.checkpointing import Checkpointing
-from sparkport.spark.collecting import Collector
-from sparkport.spark.columns import TableColumn, has_ids, table_columns
-from sparkport.spark.conflicts import NO_IDS, Basis, FinalConflictError, Ids
-from sparkport.spark.constraints import shown_constraints
+from sparkport.spark.commit.checkpoints import Checkpointing
+from sparkport.spark.commit.conflict_detection import NO_IDS, Basis, FinalConflictError, Ids
+from sparkport.spark.commit.idempotency import recorded
+from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.ddl.alter import alter
 from sparkport.spark.delta.actions import DataFile, Metadata
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.readable import NEWEST_READER, unreadable_reason
@@ -49,19 +43,25 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import VacuumedError, too_new, writing
-from sparkport.spark.foreseen import foreseen
-from sparkport.spark.gates import Gate
-from sparkport.spark.keyed import recorded
-from sparkport.spark.lanes import Lane
-from sparkport.spark.metadata import arrow_metadata
-from sparkport.spark.queries import delta_query
-from sparkport.spark.row_changes import Located
-from sparkport.spark.statements import InsertStatement
-from sparkport.spark.transaction_view import lost, transaction_snapshot
-from sparkport.spark.transactions import OwnWrite, TableView
+from sparkport.spark.model.arrow_metadata import arrow_metadata
+from sparkport.spark.model.columns import TableColumn, has_ids, table_columns
+from sparkport.spark.model.constraints import shown_constraints
+from sparkport.spark.read import direct_files, sql_scan
+from sparkport.spark.read.arrow_scan import PLACE_FIELDS, matching_files, missing_ids, read_columns
+from sparkport.spark.read.collecting import Collector
+from sparkport.spark.read.metadata_only import foreseen
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.splits import all_or_none, endpoint_count, files_of
+from sparkport.spark.read.sql_query import delta_query
 from sparkport.spark.types import decode, decode_batches, pushable
-from sparkport.spark.units import all_or_none, endpoint_count, files_of
-from sparkport.spark.warehouse import TableEntry
+from sparkport.spark.warehouse.listing import TableEntry
+from sparkport.spark.warehouse.snapshots import OwnWrite, TableView
+from sparkport.spark.write.deletion_vector_update import Located
+from sparkport.spark.write.row_id_backfill import give_ids, is_adoptable
+from sparkport.spark.write.statement import InsertStatement
+from sparkport.spark.write.transaction_view import lost, transaction_snapshot
+from sparkport.spark.write.update_delete import DeleteStatement, UpdateStatement
+from sparkport.toolkit.repeats import Outcome, repeated
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -185,7 +185,7 @@ class DeltaTable(DynamicTable):
         if not self._is_read_directly(found) or self._sql_reason(found) is not None:
             return None
         columns = self._columns_of(found)
-        return direct.plain_files(
+        return direct_files.plain_files(
             files_of(matching_files(found, columns, options.filter), options.slice), columns
         )
 
@@ -410,7 +410,7 @@ class DeltaTable(DynamicTable):
             options.filter,
             lacks_ids=bool(missing_ids(found, read_columns(columns, wanted, options.filter))),
         )
-        return sql_lane.scan(self._engine.jobs, call, str(self), query, [column.stored for column in wanted])
+        return sql_scan.scan(self._engine.jobs, call, str(self), query, [column.stored for column in wanted])
 
     def _while_there(
         self, found: DeltaSnapshot, batches: Iterator[pa.RecordBatch]
@@ -515,7 +515,7 @@ class DeltaTable(DynamicTable):
         return is_adoptable(found.protocol, found.metadata)
 
     def _is_read_directly(self, found: Heading | DeltaSnapshot) -> bool:
-        allowed = found.metadata.configuration.get(direct.PROPERTY, str(self._engine.direct_reads))
+        allowed = found.metadata.configuration.get(direct_files.PROPERTY, str(self._engine.direct_reads))
         return allowed.lower() == "true"
 
     def _scanned(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pyarrow as pa
 
 from sparkport import Server
-from sparkport.catalog.builder import CatalogBuilder
-from sparkport.catalog.static import StaticCatalog
+from sparkport.toolkit.builder import CatalogBuilder
+from sparkport.toolkit.static import StaticCatalog
 
 from .client import DuckDB
 

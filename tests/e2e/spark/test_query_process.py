@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.spark.functions.query_worker import CANCEL_SECONDS
+from sparkport.spark.query.worker import CANCEL_SECONDS
 from tests.flight_client import Flight, table_of
 
 from .lake import LakeServer, await_gone, command, descendants, is_gone, kill, local_table, wait_until

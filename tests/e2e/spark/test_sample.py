@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkport.app.lakehouse import Lakehouse
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.settings import SparkSettings
 
 from .lake import LakeServer, wait_until
 

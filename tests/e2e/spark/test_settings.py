@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sparkport import cli
 from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.settings import SparkSettings
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
+from sparkport.spark.session.host import SparkHost
 from tests.spark.catalogs.clock import Clock
 
 

@@ -24,9 +24,9 @@ from sparkport.catalog import (
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import SparkportError
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
-from sparkport.spark.session_catalog import SessionCatalog, catalog_names
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.external.catalog import SessionCatalog, catalog_names
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 
 _NAME = "lake"
 _CALL = Call(timeout=150)

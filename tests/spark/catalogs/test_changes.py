@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, ScanOptions, Schema, Table, VersionedTable
 from sparkport.errors import ConflictError, DeadlineExceededError, PreconditionError
 from sparkport.spark.engine import Engine
-from sparkport.spark.session_catalog import SessionCatalog
+from sparkport.spark.external.catalog import SessionCatalog
 from tests.spark.catalogs.clock import Clock
 
 

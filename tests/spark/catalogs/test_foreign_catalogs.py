@@ -8,9 +8,9 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import PreconditionError
 from sparkport.spark.engine import Engine
-from sparkport.spark.session_catalog import SessionCatalog, catalog_names
-from sparkport.spark.session_metadata import Namespace, child_namespaces
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.external.catalog import SessionCatalog, catalog_names
+from sparkport.spark.external.show_commands import Namespace, child_namespaces
+from sparkport.spark.session.settings import SparkSettings
 
 
 @pytest.fixture(scope="module")

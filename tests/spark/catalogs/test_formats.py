@@ -27,10 +27,10 @@ from sparkport.catalog import (
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant, Expression
 from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError
-from sparkport.spark.columns import ROWID_KEY
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.engine import Engine
-from sparkport.spark.session_catalog import SessionCatalog
+from sparkport.spark.external.catalog import SessionCatalog
+from sparkport.spark.model.columns import ROWID_KEY
 from tests.logs import captured_logs
 
 _SCHEMA = "catalog_formats"

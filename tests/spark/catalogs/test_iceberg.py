@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparkport.errors import UnavailableError
-from sparkport.spark.jars import Jar, delta_jars
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.delta_jars import Jar, delta_jars
+from sparkport.spark.session.settings import SparkSettings
 
 _ICEBERG = Jar(
     "org.apache.iceberg",

@@ -24,10 +24,10 @@ from sparkport.catalog import (
     TableChange,
 )
 from sparkport.errors import SparkportError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 from sparkport.spark.table import DeltaTable
 
 START = pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]})

@@ -24,10 +24,10 @@ from sparkport.catalog import (
     TableChange,
 )
 from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
-from sparkport.spark import alter as altering
-from sparkport.spark.catalog import SparkSchema
-from sparkport.spark.log_changes import LogChange
-from sparkport.spark.names import quoted
+from sparkport.spark.catalog.catalog import SparkSchema
+from sparkport.spark.ddl import alter as altering
+from sparkport.spark.delta_jvm.transactions import LogChange
+from sparkport.spark.sql_names import quoted
 from tests.spark.ddl.tables import actions, ids, inserted, made, newest, rows
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.uint8())])

@@ -19,8 +19,8 @@ from sparkport.catalog import (
     TableConstraints,
 )
 from sparkport.errors import ConstraintViolationError, PreconditionError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.names import quoted
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, made, newest, rows
 

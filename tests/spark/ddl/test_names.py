@@ -27,10 +27,10 @@ from sparkport.catalog import (
 from sparkport.catalog.predicates import And, Column, Comparison, ComparisonOperator, Constant
 from sparkport.catalog.rowid import without_rowid
 from sparkport.errors import UnsupportedOperationError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.lanes import Lane
-from sparkport.spark.names import literal, quoted
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.sql_names import literal, quoted
 from tests.hostile_names import NASTY, random_names
 from tests.spark.ddl.tables import made, rows
 

@@ -20,9 +20,9 @@ from sparkport.catalog import (
     TableDescription,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
+from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, log_text, made, newest, rows
 

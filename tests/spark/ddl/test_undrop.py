@@ -22,12 +22,12 @@ from sparkport.catalog import (
     RenameTable,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError, PreconditionError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.delta.files import LocalStorage
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.storage.filesystem import LocalStorage
 from sparkport.spark.table import DeltaTable
-from sparkport.spark.trash import Trash
+from sparkport.spark.warehouse.trash import Trash
 from tests.spark.ddl.tables import ids, inserted, made, rows
 from tests.spark.functions import calling
 

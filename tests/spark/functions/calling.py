@@ -11,7 +11,7 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.parameters import bound
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 
 Row = dict[str, Any]
 

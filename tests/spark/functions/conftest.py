@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.session import SparkHost
+from sparkport.spark.session.host import SparkHost
 
 _numbers = itertools.count(1)
 

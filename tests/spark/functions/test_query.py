@@ -17,7 +17,7 @@ from sparkport.errors import (
     PreconditionError,
     SparkportError,
 )
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.functions.catalog_functions import Switches
 
 from .calling import columns, rows, table

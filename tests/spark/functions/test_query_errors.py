@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sparkport.errors import InvalidRequestError, LimitExceededError, SparkportError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 
 from .calling import rows
 

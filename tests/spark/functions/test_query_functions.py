@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkport.errors import InvalidRequestError, NotFoundError, PermissionDeniedError, PreconditionError
-from sparkport.spark.catalog import SparkCatalog
-from sparkport.spark.functions.query_classes import VALUES
-from sparkport.spark.functions.query_functions import (
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.query.allowed_functions import (
     FUNCTIONS,
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
     TABLE_FUNCTIONS,
 )
+from sparkport.spark.query.plan_classes import VALUES
 
 from .calling import columns
 

@@ -14,10 +14,10 @@ import pytest
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import CancelledError, DeadlineExceededError, InvalidRequestError, UnavailableError
-from sparkport.spark.catalog import SparkCatalog
-from sparkport.spark.functions.query import Query
-from sparkport.spark.functions.query_process import ProcessRunner
-from sparkport.spark.session import SparkHost
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.query.function import Query
+from sparkport.spark.query.process import ProcessRunner
+from sparkport.spark.session.host import SparkHost
 from tests.e2e.spark.lake import await_gone, command, descendants
 
 # Computed while the plan is optimised, so that there is no task to cancel; Java tries for longer than a test.

@@ -15,7 +15,7 @@ import sparkport
 from sparkport.catalog import Call
 from sparkport.catalog.functions import ScalarFunction
 from sparkport.errors import CancelledError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 
 from .calling import rows
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
 from sparkport.errors import CancelledError, InvalidRequestError, NotFoundError, PreconditionError
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.names import quoted
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 
 from .calling import columns, rows, table

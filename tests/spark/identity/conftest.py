@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.lanes import Lane
-from sparkport.spark.session import SparkHost
+from sparkport.spark.read.mode import Lane
+from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake
 
 _numbers = itertools.count(1)

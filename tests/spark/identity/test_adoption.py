@@ -11,9 +11,9 @@ from deltalake import write_deltalake
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.rowids import RowIds
+from sparkport.spark.row_ids.allocator import RowIds
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake, at_version
 

@@ -13,10 +13,10 @@ from deltalake import write_deltalake
 from sparkport.catalog import Call, ChangeColumnType, CreateTableOptions, ScanOptions
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import PreconditionError
-from sparkport.spark.arrow_lane import matching_files
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.columns import table_columns
-from sparkport.spark.rowids import RowIds
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.model.columns import table_columns
+from sparkport.spark.read.arrow_scan import matching_files
+from sparkport.spark.row_ids.allocator import RowIds
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake

@@ -12,10 +12,10 @@ import pytest
 
 from sparkport.catalog import Call, CreateTableOptions
 from sparkport.errors import CancelledError, InvalidRequestError, PreconditionError, UnavailableError
-from sparkport.spark import log_changes
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm.transactions import CommitResult
 from sparkport.spark.engine import Engine
-from sparkport.spark.log_changes import CommitResult
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake
@@ -162,7 +162,7 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     _insert(table, Call(), 1)
     (row_id,) = ids_of(lake, "lost").values()
     lost, gone = _keyed("lost"), _keyed("gone")
-    append, run = log_changes.commit_files, lake.engine.jobs.run_to_end
+    append, run = delta_transactions.commit_files, lake.engine.jobs.run_to_end
 
     def lose(*arguments: Any) -> CommitResult:
         append(*arguments)
@@ -173,9 +173,9 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
         gone.cancel()
         gone.check()
 
-    monkeypatch.setattr(log_changes, "commit_files", lose)
+    monkeypatch.setattr(delta_transactions, "commit_files", lose)
     assert _insert(table, lost, 2, 3) == 2
-    monkeypatch.setattr(log_changes, "commit_files", append)
+    monkeypatch.setattr(delta_transactions, "commit_files", append)
     monkeypatch.setattr(lake.engine.jobs, "run_to_end", cancel)
     with pytest.raises(CancelledError):
         _update(table, gone, row_id, "once")

@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import CancelledError, DeadlineExceededError
-from sparkport.spark import locks, sql_lane
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.jobs import Jobs
-from sparkport.spark.session import SparkHost
-from sparkport.spark.spools import spool_partition
-from sparkport.spark.units import Sizes
+from sparkport.spark.read import sql_scan
+from sparkport.spark.read.splits import Sizes
+from sparkport.spark.read.spool import spool_partition
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.jobs import Jobs
+from sparkport.spark.storage import lock_files
 from tests.spark.reading.lake import Lake
 
 _PATIENCE = 30.0  # seconds, on a machine that does other things too
@@ -37,7 +38,7 @@ def active(spark: SparkSession) -> int:
 
 def spools() -> list[str]:
     """Return the folders of scans that are under way in this process."""
-    return glob.glob(f"{tempfile.gettempdir()}/sparkport-spool-{locks.PROCESS}-*")  # noqa: PTH207
+    return glob.glob(f"{tempfile.gettempdir()}/sparkport-spool-{lock_files.PROCESS}-*")  # noqa: PTH207
 
 
 def eventually(condition: Callable[[], bool], seconds: float = _PATIENCE) -> float:
@@ -121,7 +122,7 @@ def test_fifty_abandoned_scans_leave_nothing(finely: Lake) -> None:
 def test_a_cancelled_query_stops_at_once(lake: Lake) -> None:
     """A client that goes away ends the work of Spark SQL, also what had not yet come to Spark."""
     call = Call()
-    rows = sql_lane.scan(lake.engine.jobs, call, "slow", slow_rows, [])
+    rows = sql_scan.scan(lake.engine.jobs, call, "slow", slow_rows, [])
     failures: list[BaseException] = []
 
     def read() -> None:
@@ -143,7 +144,7 @@ def test_a_cancelled_query_stops_at_once(lake: Lake) -> None:
 
 def test_a_deadline_stops_a_query(lake: Lake) -> None:
     """Work ends with the time that its call has."""
-    rows = sql_lane.scan(lake.engine.jobs, Call(timeout=1.5), "slow", slow_rows, [])
+    rows = sql_scan.scan(lake.engine.jobs, Call(timeout=1.5), "slow", slow_rows, [])
 
     with pytest.raises(DeadlineExceededError):
         list(rows)
@@ -156,7 +157,7 @@ def test_rows_of_a_large_partition_come_while_it_is_computed(lake: Lake) -> None
     def query(session: SparkSession) -> DataFrame:
         return session.range(0, 1 << 40, 1, 1)
 
-    rows = sql_lane.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
+    rows = sql_scan.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
     first = next(rows)
     under_way = len(spools())
     del rows
@@ -175,7 +176,7 @@ def test_a_long_query_lets_others_have_their_turn(lake: Lake) -> None:
         return session.range(0, 80, 1, 80).selectExpr("id", f"{slow} AS nothing")
 
     columns = [pa.field("n", pa.int64()), pa.field("nothing", pa.string())]
-    rows = sql_lane.scan(lake.engine.jobs, Call(), "long", query, columns)
+    rows = sql_scan.scan(lake.engine.jobs, Call(), "long", query, columns)
     first = next(rows)
     found: list[pa.RecordBatch] = []
     reading = threading.Thread(target=lambda: found.extend(rows))
@@ -198,8 +199,8 @@ def test_partitions_that_are_dropped_are_computed_again(
         (tmp_path / str(number)).touch()
         return iter(()) if is_new and number in {3, 4, 11} else spool(folder, header, number, messages)
 
-    monkeypatch.setattr(sql_lane, "spool_partition", forgetful)
-    rows = sql_lane.scan(
+    monkeypatch.setattr(sql_scan, "spool_partition", forgetful)
+    rows = sql_scan.scan(
         lake.engine.jobs,
         Call(),
         "dropped",
@@ -217,7 +218,7 @@ def test_large_partitions_come_whole_and_in_order(lake: Lake) -> None:
     def query(session: SparkSession) -> DataFrame:
         return session.range(0, 6_000_000, 1, 2)
 
-    rows = sql_lane.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
+    rows = sql_scan.scan(lake.engine.jobs, Call(), "large", query, [pa.field("n", pa.int64())])
 
     assert pa.Table.from_batches(rows).column("n").combine_chunks().equals(pa.arange(0, 6_000_000))
 

@@ -24,8 +24,8 @@ from sparkport.catalog.predicates import (
     Unknown,
 )
 from sparkport.errors import NotFoundError
-from sparkport.spark import arrow_lane
-from sparkport.spark.tasks import Piece, ReadPlan
+from sparkport.spark.read import arrow_scan
+from sparkport.spark.worker.parquet import Piece, ReadPlan
 from tests.spark.reading.lake import Lake, ids
 
 _ROWS = [
@@ -54,14 +54,14 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plans: list[ReadPlan] = []
         self.pieces: list[Piece] = []
-        original = arrow_lane._spool
+        original = arrow_scan._spool
 
         def spool(plan: ReadPlan, pieces: functools.partial[list[Piece]], *rest: object) -> object:
             self.plans.append(plan)
             self.pieces += pieces()
             return original(plan, pieces, *rest)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(arrow_lane, "_spool", spool)
+        monkeypatch.setattr(arrow_scan, "_spool", spool)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from sparkport.catalog import Call, ScanOptions, ScanSlice
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import NotFoundError
-from sparkport.spark.catalog import SparkCatalog
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
-from sparkport.spark.units import Sizes
+from sparkport.spark.read.splits import Sizes
+from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake, ids
 
 

@@ -7,17 +7,17 @@ import pytest
 
 from sparkport.catalog import Call, CreateTableOptions, DropTableOptions, ScanOptions, TransactionState
 from sparkport.errors import ConflictError, TransactionNotActiveError
-from sparkport.spark import log_changes
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
+from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake, at_version, ids
 
 
 def drop(lake: Lake, name: str) -> None:
     """Drop a table, and let Spark know."""
     SparkSchema(lake.schema, lake.arrow).drop_table(Call(), name, DropTableOptions())
-    log_changes.forget(str(lake.root(name)), lake.spark)
+    delta_transactions.forget(str(lake.root(name)), lake.spark)
 
 
 def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:

@@ -15,8 +15,8 @@ import structlog
 
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 
 
 def query(host: SparkHost) -> dict[str, Any]:

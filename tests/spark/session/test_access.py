@@ -10,7 +10,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[imp
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from sparkport.spark.session import SparkHost
+from sparkport.spark.session.host import SparkHost
 
 _LISTEN = "0A"
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

@@ -16,8 +16,8 @@ from sparkport.errors import (
     NotFoundError,
     SparkportError,
 )
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 
 
 def test_all_threads_get_the_same_session(spark: SparkSession, spark_host: SparkHost) -> None:

@@ -6,7 +6,7 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta_java import DeltaJava
+from sparkport.spark.delta_jvm.bridge import DeltaJava
 
 
 def test_threads_have_a_session_for_delta(spark: SparkSession) -> None:

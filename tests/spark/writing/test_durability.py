@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, DropTableOptions
 from sparkport.catalog.ddl import AddColumn, ChangeColumnType, CreateTableOptions, OnConflict, RenameTable
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.delta.data_files import MOST_ROWS
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta_java import Actions
+from sparkport.spark.delta_jvm.bridge import Actions
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, made, newest
 

@@ -19,10 +19,11 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.ddl import RenameColumn
 from sparkport.errors import ConflictError
-from sparkport.spark import log_changes, row_groups
-from sparkport.spark.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.commit import row_group_writer
+from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta import data_files
-from sparkport.spark.staging import Stage
+from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest
 
@@ -64,7 +65,7 @@ def count(spark: SparkSession, table: DeltaTable, where: str = "true") -> int:
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files be cut after each row group, and these be small."""
-    monkeypatch.setattr(row_groups, "_GROUP_BYTES", 1 << 20)
+    monkeypatch.setattr(row_group_writer, "_GROUP_BYTES", 1 << 20)
     monkeypatch.setattr(data_files, "_FILE_BYTES", 1)
 
 
@@ -184,14 +185,14 @@ def test_conflict_is_tried_again_with_the_same_files(
     """After a conflict the rows are there once; when conflicts do not end nothing is left of them."""
     table = made(schema, many(1))
     conflicts = [ConflictError("t", "another writer was faster")] * 3
-    commit_files = log_changes.commit_files
+    commit_files = delta_transactions.commit_files
 
-    def commit(*arguments: Any) -> log_changes.CommitResult:
+    def commit(*arguments: Any) -> delta_transactions.CommitResult:
         if conflicts:
             raise conflicts.pop()
         return commit_files(*arguments)
 
-    monkeypatch.setattr(log_changes, "commit_files", commit)
+    monkeypatch.setattr(delta_transactions, "commit_files", commit)
     with pytest.raises(ConflictError):
         table.insert(Call(), many().to_reader())
 
@@ -207,11 +208,13 @@ def test_real_conflict_takes_the_files_out_again(
 ) -> None:
     """Delta refuses a commit after another has changed the table; the rows land once, at the next try."""
     table = made(schema, many(1))
-    commit_files = log_changes.commit_files
+    commit_files = delta_transactions.commit_files
     files: list[int] = []
     refusals: list[str] = []
 
-    def commit(change: log_changes.FileChange, session: SparkSession) -> log_changes.CommitResult:
+    def commit(
+        change: delta_transactions.FileChange, session: SparkSession
+    ) -> delta_transactions.CommitResult:
         files.append(len(data_paths(table)))
         if not refusals:
             spark.sql(f"ALTER TABLE delta.`{table.root}` SET TBLPROPERTIES ('of.others' = 'yes')")
@@ -221,7 +224,7 @@ def test_real_conflict_takes_the_files_out_again(
             refusals.append(str(error))
             raise
 
-    monkeypatch.setattr(log_changes, "commit_files", commit)
+    monkeypatch.setattr(delta_transactions, "commit_files", commit)
     inserted = table.insert(Call(), many().to_reader()).affected_rows
 
     assert files == [2, 2]

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
 from sparkport.catalog.budget import ByteBudget, Resources
 from sparkport.errors import LimitExceededError, RowNotFoundError
-from sparkport.spark import file_rewrite, row_changes
-from sparkport.spark.catalog import SparkSchema
-from sparkport.spark.log_changes import CommitResult
-from sparkport.spark.names import quoted
+from sparkport.spark.catalog.catalog import SparkSchema
+from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
+from sparkport.spark.write import deletion_vector_update, file_rewrite
 from tests.spark.ddl.tables import actions, ids, made, newest, rows
 
 UTC = dt.UTC
@@ -204,7 +204,7 @@ def test_other_writers_in_between(
     """An append meanwhile does no harm, a change of the same file is seen, a row that went is missing."""
     table = made(schema, numbers(10))
     location = f"delta.{quoted(table.root)}"
-    real = row_changes.commit
+    real = deletion_vector_update.commit
     meanwhile: list[str] = []
 
     def late(*arguments: Any) -> CommitResult:
@@ -212,7 +212,7 @@ def test_other_writers_in_between(
             spark.sql(meanwhile.pop()).collect()
         return real(*arguments)
 
-    monkeypatch.setattr(row_changes, "commit", late)
+    monkeypatch.setattr(deletion_vector_update, "commit", late)
     meanwhile.append(f"INSERT INTO {location} SELECT 100, 'outside', 1 << 40")
     update(table, [1], s=["one"])
     meanwhile.append(f"DELETE FROM {location} WHERE k = 2")
@@ -231,8 +231,8 @@ def test_files_of_many_rows_are_written_again(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what the server keeps in memory, Spark joins the rows, with the same outcome."""
-    monkeypatch.setattr(row_changes, "MOST_UPDATED", 5)
-    monkeypatch.setattr(row_changes, "MOST_DELETED", 5)
+    monkeypatch.setattr(deletion_vector_update, "MOST_UPDATED", 5)
+    monkeypatch.setattr(deletion_vector_update, "MOST_DELETED", 5)
     monkeypatch.setattr(file_rewrite, "_MAX_LISTED", 3)
     table = made(schema, numbers(20), CreateTableOptions())
     before = ids(table)
@@ -248,7 +248,7 @@ def test_wide_rows_are_not_collected_in_memory(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few rows may have many bytes, before or after: Spark changes them, with the same outcome."""
-    monkeypatch.setattr(row_changes, "MAX_UPDATED_BYTES", 2000)
+    monkeypatch.setattr(deletion_vector_update, "MAX_UPDATED_BYTES", 2000)
     table = made(schema, numbers(20))
     update(table, [1, 2], s=["a", "b"])
     in_place = len(list(Path(table.root).glob("deletion_vector_*")))

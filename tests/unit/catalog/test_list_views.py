@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog.conform import conform_column
+from sparkport.arrow.conform import conform_column
 
 LISTS = [["x"], ["a", None], None, ["b"], []]
 

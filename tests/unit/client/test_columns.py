@@ -10,7 +10,7 @@ import pytest
 from sparkport.catalog.rowid import rowid_field
 from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError
-from sparkport.protocol import contract
+from sparkport.protocol import json_requests
 
 TYPES = [
     pa.int64(),
@@ -36,7 +36,7 @@ TYPES = [
 def read_back(arrow_schema: pa.Schema) -> pa.Schema:
     """Return what the server makes of a described schema."""
     body = {"schema_name": "s", "table_name": "t", "schema": describe_schema(arrow_schema)}
-    return contract.create_table(json.dumps(body).encode()).arrow_schema
+    return json_requests.create_table(json.dumps(body).encode()).arrow_schema
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)

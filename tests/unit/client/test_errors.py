@@ -7,7 +7,7 @@ import pytest
 
 from sparkport import errors
 from sparkport.client.errors import translate
-from sparkport.flight.errors import STATUS
+from sparkport.flight.transport.statuses import STATUS
 
 
 class Status(grpc.RpcError):

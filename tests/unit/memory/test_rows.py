@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkport.catalog.taking import take
+from sparkport.arrow.taking import take
 from sparkport.memory.rows import RowIds, Rows
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])

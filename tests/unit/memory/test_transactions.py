@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pytest
 
 from sparkport.catalog import Call, TransactionState
-from sparkport.catalog import ledger as module
 from sparkport.errors import NotFoundError, TransactionNotActiveError
 from sparkport.memory.commits import Commits
 from sparkport.memory.transactions import MemoryTransactions
+from sparkport.toolkit import transaction_registry as module
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.flight.streams import Shaper, encoded
+from sparkport.flight.presentation.streams import Shaper, encoded
 from sparkport.protocol.flight_data import Decoder, decode
 from sparkport.protocol.shared_buffers import zeros
 

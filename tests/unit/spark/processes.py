@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkport.spark import locks
+from sparkport.spark.storage import lock_files
 
 OWN_NUMBERS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
@@ -34,11 +34,11 @@ def running(
 
 def kill(process: subprocess.Popen[str], folder: Path) -> None:
     """Kill a program, and return once the kernel has let go of its lock in a folder."""
-    (lock,) = (path for path in folder.glob("*.lock") if locks.PROCESS not in path.name)
+    (lock,) = (path for path in folder.glob("*.lock") if lock_files.PROCESS not in path.name)
     process.kill()
     process.wait()
     deadline = time.monotonic() + 30
-    while locks.is_held(lock):
+    while lock_files.is_held(lock):
         assert time.monotonic() < deadline, "the lock is still held"
         time.sleep(0.01)
 

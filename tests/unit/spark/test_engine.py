@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sparkport.spark.engine import Engine
-from sparkport.spark.session import SparkHost
-from sparkport.spark.settings import SparkSettings
+from sparkport.spark.session.host import SparkHost
+from sparkport.spark.session.settings import SparkSettings
 
 
 @pytest.fixture

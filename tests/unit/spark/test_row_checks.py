@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkport.catalog import Call
 from sparkport.catalog.tables import TableConstraints
-from sparkport.spark.checks import Readable, RowChecks
+from sparkport.spark.write.constraint_checks import Readable, RowChecks
 
 
 def test_kept_keys_do_not_keep_their_message() -> None:

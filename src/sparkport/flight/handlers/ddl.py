@@ -6,10 +6,10 @@ from sparkport.catalog.ddl import DynamicCatalog, DynamicSchema, DynamicTable, O
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Schema
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
+from sparkport.flight.context import Site
+from sparkport.flight.presentation.tables import Found
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.tables import Found
-from sparkport.protocol.contract import CreateSchemaOnce
+from sparkport.protocol.json_requests import CreateSchemaOnce
 from sparkport.protocol.requests import (
     AlterTableRequest,
     CreateSchemaRequest,

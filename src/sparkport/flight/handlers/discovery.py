@@ -12,11 +12,11 @@ from sparkport.catalog.ddl import TaggedSchema
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
 from sparkport.errors import NotFoundError
-from sparkport.flight.function_listing import function_infos
+from sparkport.flight.context import Site
+from sparkport.flight.functions.listing import function_infos
+from sparkport.flight.presentation.surveys import survey
+from sparkport.flight.presentation.tables import row_count, shown_schema
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.surveys import survey
-from sparkport.flight.tables import row_count, shown_schema
 from sparkport.protocol import descriptor, flights, listing
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.requests import CatalogRequest

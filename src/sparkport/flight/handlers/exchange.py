@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from sparkport.catalog import buffered
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import find_column
@@ -19,15 +18,16 @@ from sparkport.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from sparkport.flight import function_exchanges
+from sparkport.flight.context import Site
+from sparkport.flight.functions import exchanges
+from sparkport.flight.presentation.streams import Shaper
+from sparkport.flight.presentation.tables import pinned
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.streams import Shaper
-from sparkport.flight.tables import pinned
 from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, msgpack
 from sparkport.protocol.descriptor import FunctionAddress, TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
+from sparkport.toolkit import buffered
 
 
 def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
@@ -40,9 +40,9 @@ def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> I
     every = itertools.chain([first], frames)
     match operation, address:
         case "scalar_function", FunctionAddress():
-            yield from function_exchanges.call_scalar(site, request, address, every)
+            yield from exchanges.call_scalar(site, request, address, every)
         case "table_function_in_out", FunctionAddress():
-            yield from function_exchanges.call_in_out(site, request, address, every)
+            yield from exchanges.call_in_out(site, request, address, every)
         case "scalar_function" | "table_function_in_out", _:
             raise InvalidRequestError("the descriptor does not name a function")
         case _, TableAddress():

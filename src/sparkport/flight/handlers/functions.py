@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sparkport.errors import InvalidRequestError
-from sparkport.flight.functions import find_table_function, prepared, prepared_by_name
+from sparkport.flight.context import Site
+from sparkport.flight.functions.calls import find_table_function, prepared, prepared_by_name
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.contract import NamedFunctionRequest
 from sparkport.protocol.descriptor import FunctionAddress
 from sparkport.protocol.function_requests import FunctionInfoRequest
+from sparkport.protocol.json_requests import NamedFunctionRequest
 from sparkport.protocol.ticket import Ticket
 
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.tables import Catalog, KindTable, Schema, Table, TableKind
 from sparkport.errors import NotFoundError
+from sparkport.flight.context import Site
+from sparkport.flight.presentation.surveys import survey
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.surveys import survey
 from sparkport.protocol import schemas
-from sparkport.protocol.contract import MetadataRequest
+from sparkport.protocol.json_requests import MetadataRequest
 
 _NAME = pa.string()
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sparkport.catalog import buffered
+from sparkport.arrow.conform import check_aligned, conform_batch
+from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.call import Call
-from sparkport.catalog.conform import check_aligned, conform_batch
 from sparkport.catalog.dml import Statement, StatementTable
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
-from sparkport.catalog.sizes import byte_size
 from sparkport.catalog.tables import Table
 from sparkport.errors import InvalidRequestError, RowNotFoundError, UnsupportedOperationError
+from sparkport.flight.context import Site
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
 from sparkport.flight.transactions import statement_in
-from sparkport.protocol import contract, descriptor
+from sparkport.protocol import descriptor, json_requests
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.contract import DeleteRequest, InsertCommand, UpdateCommand
 from sparkport.protocol.flight_data import Decoder, FlightData
+from sparkport.protocol.json_requests import DeleteRequest, InsertCommand, UpdateCommand
+from sparkport.toolkit import buffered
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def do_put(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterat
     """Run the statement in the descriptor's command and answer with one PutResult."""
     with statement_in(request.call, site.catalog(request, "")):
         written = _put(site, request, frames)
-    answer = contract.encode_put(written.affected, written.rows, written.version)
+    answer = json_requests.encode_put(written.affected, written.rows, written.version)
     yield pb.PutResult(app_metadata=answer).SerializeToString()
 
 
@@ -61,7 +61,7 @@ def _put(site: Site, request: Request, frames: Iterator[FlightData]) -> Written:
     request.note.add_path(*address.path)
     if address.type != pb.FlightDescriptor.CMD:
         raise InvalidRequestError("the descriptor of a DoPut is a command (CMD) in JSON")
-    command = contract.put_command(address.cmd)
+    command = json_requests.put_command(address.cmd)
     request.note.add(operation=command.operation)
     request.note.add_path(command.schema, command.table)
     table = site.table(request, TablePath("", command.schema, command.table))

@@ -24,15 +24,15 @@ from sparkport.catalog.tables import (
     VersionedTable,
 )
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
-from sparkport.flight import functions
+from sparkport.flight.context import Site
+from sparkport.flight.functions import calls
+from sparkport.flight.presentation.streams import Shaper, encoded, scan_shaper
+from sparkport.flight.presentation.tables import pinned, row_count, shown_schema
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
-from sparkport.flight.streams import Shaper, encoded, scan_shaper
-from sparkport.flight.tables import pinned, row_count, shown_schema
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.contract import NamedEndpointsRequest
 from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
+from sparkport.protocol.json_requests import NamedEndpointsRequest
 from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
 from sparkport.protocol.ticket import Ticket
 
@@ -83,7 +83,7 @@ def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
 
 def _call(site: Site, request: Request, address: FunctionAddress, wanted: EndpointsRequest) -> Ticket:
     """Return the ticket that calls a table function."""
-    run = functions.prepared(site, request, address, wanted.parameters)
+    run = calls.prepared(site, request, address, wanted.parameters)
     columns = schemas.present(run.arrow_schema(request.call))
     return Ticket(
         address.path,
@@ -158,7 +158,7 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
         return
     request.note.add_path(ticket.path.catalog, ticket.path.schema, ticket.path.table)
     if ticket.function:
-        yield from functions.deliver(site, request, ticket)
+        yield from calls.deliver(site, request, ticket)
         return
     call = request.call
     table = site.table(request, ticket.path)

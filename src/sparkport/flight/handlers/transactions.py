@@ -9,10 +9,10 @@ from sparkport.catalog.transactions import (
     TransactionState,
 )
 from sparkport.errors import NotFoundError
+from sparkport.flight.context import Site
 from sparkport.flight.request import Request
-from sparkport.flight.site import Site
 from sparkport.flight.transactions import manager_of
-from sparkport.protocol.contract import BeginRequest
+from sparkport.protocol.json_requests import BeginRequest
 from sparkport.protocol.requests import CatalogRequest
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkport.spark.delta.files import resolve
 from sparkport.spark.delta.shape import check_struct
+from sparkport.spark.storage.filesystem import resolve
 
 # Writers put the count first; parsing all statistics of a file for one number is a hundred times slower.
 _COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from sparkport.spark.delta.files import Stamp
+from sparkport.spark.storage.filesystem import Stamp
 
 _State = TypeVar("_State")
 

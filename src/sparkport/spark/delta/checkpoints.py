@@ -16,7 +16,7 @@ from sparkport.spark.delta import commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.commits import Commit
 from sparkport.spark.delta.errors import damage_reported
-from sparkport.spark.delta.files import Storage
+from sparkport.spark.storage.filesystem import Storage
 
 _HEADING = ("protocol", "metaData")
 _FILE_FIELDS = (

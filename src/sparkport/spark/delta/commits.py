@@ -17,7 +17,7 @@ from sparkport.spark.delta.actions import (
     decode_protocol,
 )
 from sparkport.spark.delta.errors import damage_reported
-from sparkport.spark.delta.files import Storage, resolve
+from sparkport.spark.storage.filesystem import Storage, resolve
 
 # What the history says of an ALTER, also of one that had to write all rows again.
 _ALTER = "UPDATE SCHEMA"

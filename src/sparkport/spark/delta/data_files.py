@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkport.spark.delta.actions import Metadata, Protocol
-from sparkport.spark.delta.files import location_of
 from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
 from sparkport.spark.delta.new_statistics import NewStatistics
+from sparkport.spark.storage.filesystem import location_of
 
 MOST_ROWS = 50_000
 """Up to how many rows are kept in memory, and written to a file at once."""

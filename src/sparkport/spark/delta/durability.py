@@ -16,8 +16,8 @@ from sparkport.spark.delta.actions import decode_deletion_vector
 from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.errors import damage_reported
-from sparkport.spark.delta.files import location_of, resolve, storage_of
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.storage.filesystem import location_of, resolve, storage_of
 
 
 class Durability:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparkport.errors import NotFoundError, PreconditionError, SparkportError
-from sparkport.spark.folders import name_of, whole_folders
+from sparkport.spark.storage.folder_names import name_of, whole_folders
 
 _SCHEMA_SUFFIX = ".db"
 

@@ -12,9 +12,9 @@ from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
 from sparkport.spark.delta.errors import CorruptLogError, damage_reported, table_label
-from sparkport.spark.delta.files import Stamp, Storage, location_of, storage_of
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading, Replay, has_in_commit_times
+from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
 
 _KEPT_SNAPSHOTS = 4
 _KEPT_HEADINGS = 16

@@ -11,10 +11,10 @@ from sparkport.spark.functions.changes import TableChanges
 from sparkport.spark.functions.description import Detail, Files, History
 from sparkport.spark.functions.dropped import Dropped, UndropTable
 from sparkport.spark.functions.maintenance import Optimize, Vacuum
-from sparkport.spark.functions.query import NoQuery, Query
-from sparkport.spark.functions.query_process import ProcessRunner
-from sparkport.spark.functions.query_runner import QueryRunner, SessionRunner
-from sparkport.spark.functions.scalars import SparkScalars
+from sparkport.spark.query.function import NoQuery, Query
+from sparkport.spark.query.process import ProcessRunner
+from sparkport.spark.query.runner import QueryRunner, SessionRunner
+from sparkport.spark.user_functions import SparkScalars
 
 SCHEMA = "sparkport"
 COMMENT = "Functions of Delta tables and Spark"

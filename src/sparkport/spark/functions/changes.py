@@ -17,8 +17,8 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
 from sparkport.spark.engine import Engine
+from sparkport.spark.external.table import exact_schema, scan_query
 from sparkport.spark.functions.names import delta_table
-from sparkport.spark.session_table import exact_schema, scan_query
 
 _FEED = {"readChangeFeed": "true"}
 

@@ -16,13 +16,13 @@ from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
-from sparkport.spark import sql_lane
-from sparkport.spark.columns import table_columns
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.names import delta_table
-from sparkport.spark.names import quoted
+from sparkport.spark.model.columns import table_columns
+from sparkport.spark.read import sql_scan
+from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 
 TABLE = Parameter("table", pa.string())
@@ -173,7 +173,7 @@ class History(_OfTable):
         del options
         table = delta_table(call, self._catalog, parameters[0])
         query = functools.partial(_history, table.root, self.columns.names)
-        rows = sql_lane.scan(self._engine.jobs, call, str(table), query, list(self.columns))
+        rows = sql_scan.scan(self._engine.jobs, call, str(table), query, list(self.columns))
         batches = (batch.cast(self.columns) for batch in rows)
         return pa.RecordBatchReader.from_batches(self.columns, batches)
 

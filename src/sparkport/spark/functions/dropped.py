@@ -18,7 +18,7 @@ from sparkport.errors import InvalidRequestError, SparkportError
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import Heading
 from sparkport.spark.functions.names import schema_and_table
-from sparkport.spark.trash import DroppedTable, Trash
+from sparkport.spark.warehouse.trash import DroppedTable, Trash
 
 _TIME = pa.timestamp("us", "UTC")
 

@@ -17,12 +17,12 @@ from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.dropping import check_no_table_inside
+from sparkport.spark.commit.folder_lock import while_writing
+from sparkport.spark.ddl.drop import check_no_table_inside
 from sparkport.spark.engine import Engine
-from sparkport.spark.folder_lock import while_writing
 from sparkport.spark.functions.names import delta_table
-from sparkport.spark.jobs import Work
-from sparkport.spark.names import quoted
+from sparkport.spark.session.jobs import Work
+from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 
 _TABLE = Parameter("table", pa.string())

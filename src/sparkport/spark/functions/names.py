@@ -10,7 +10,7 @@ from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError, UnsupportedOperationError
 from sparkport.spark.table import DeltaTable
-from sparkport.spark.warehouse import DEFAULT_SCHEMA
+from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 
 _PART = re.compile(r"""\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^\s."`](?:[^."`]*[^\s."`])?))\s*(\.|$)""")
 

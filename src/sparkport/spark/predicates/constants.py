@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from sparkport.catalog.predicates import ComparisonOperator
-from sparkport.spark.predicates.grids import Grid, grid, multiple, scalar_at
+from sparkport.spark.predicates.numeric_grid import Grid, grid, multiple, scalar_at
 from sparkport.spark.predicates.ordering import in_relation, sort_key
 
 Fitted = tuple[ComparisonOperator, pa.Scalar] | bool

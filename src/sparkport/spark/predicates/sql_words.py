@@ -11,7 +11,7 @@ import re
 import pyarrow as pa
 from pyarrow import types
 
-from sparkport.spark.names import quoted
+from sparkport.spark.sql_names import quoted
 
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9 _.,:;/+-]*")
 _INTEGERS = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT"}

@@ -43,7 +43,7 @@ from sparkport.spark.predicates.conditions import (
     any_of,
 )
 from sparkport.spark.predicates.constants import constants_relate, fitted, is_text
-from sparkport.spark.predicates.grids import grid
+from sparkport.spark.predicates.numeric_grid import grid
 from sparkport.spark.predicates.patterns import Pattern
 from sparkport.spark.predicates.targets import ColumnTarget
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparkport.spark.types.codec import NOTHING, Codec, Pushdown
-from sparkport.spark.types.codecs import codec
 from sparkport.spark.types.errors import UnsupportedTypeError
+from sparkport.spark.types.registry import codec
 from sparkport.spark.types.storage import SparkType, is_year_month, shape, storage_type
 
 ARROW_KEY = "sparkport.arrow"

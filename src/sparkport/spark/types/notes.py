@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sparkport.spark.types.codec import Pushdown
-from sparkport.spark.types.codecs import codec
+from sparkport.spark.types.registry import codec
 from sparkport.spark.types.storage import sql_text
 
 

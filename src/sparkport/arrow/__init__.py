@@ -1,0 +1,1 @@
+"""Arrow kernels: pure functions on schemas, arrays and batches."""

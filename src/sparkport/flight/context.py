@@ -1,0 +1,47 @@
+"""What all handlers share: the catalogs, the ticket seal, the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkport.catalog.actions import Action
+from sparkport.catalog.budget import UNLIMITED, Resources
+from sparkport.catalog.lookup import TablePath, find_schema, find_table
+from sparkport.catalog.tables import Catalog, Table
+from sparkport.flight.new_tables import NewTables
+from sparkport.flight.presentation.listing_cache import ListingCache
+from sparkport.flight.presentation.tables import TableInfos
+from sparkport.flight.request import Request
+from sparkport.protocol import flights
+from sparkport.protocol.flight_data import Limits
+from sparkport.protocol.ticket import Sealer
+from sparkport.toolkit.registry import Catalogs
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The parts of a server that handlers use."""
+
+    catalogs: Catalogs
+    sealer: Sealer = field(default_factory=Sealer)
+    listings: ListingCache = field(default_factory=ListingCache)
+    table_infos: TableInfos = field(default_factory=TableInfos)
+    new_tables: NewTables = field(default_factory=NewTables)
+    stream_limits: Limits = field(default_factory=Limits)
+    resources: Resources = UNLIMITED
+    endpoint_location: str = flights.REUSE_CONNECTION
+    actions: Mapping[str, Action] = field(default_factory=dict)
+
+    def default_catalog(self, request: Request) -> str:
+        """Return the catalog of a request that names none."""
+        return request.headers.get("airport-catalog") or self.catalogs.default
+
+    def catalog(self, request: Request, name: str) -> Catalog:
+        """Return a catalog, the default one for an empty name. Raises NotFoundError."""
+        return self.catalogs.get(name or self.default_catalog(request))
+
+    def table(self, request: Request, path: TablePath) -> Table:
+        """Return a table. Raises NotFoundError."""
+        schema = find_schema(request.call, self.catalog(request, path.catalog), path.schema)
+        return find_table(request.call, schema, path.table)

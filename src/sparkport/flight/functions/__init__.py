@@ -1,0 +1,1 @@
+"""Functions on the wire: listing, describing and calling them."""

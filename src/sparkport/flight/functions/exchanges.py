@@ -1,0 +1,129 @@
+"""Functions that DuckDB feeds over DoExchange: scalar ones, and those with a table argument."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator
+
+import pyarrow as pa
+
+from sparkport.arrow.conform import conform_column
+from sparkport.catalog.call import Call
+from sparkport.catalog.functions import ScalarFunction, TableInOutFunction
+from sparkport.catalog.guard import Guard
+from sparkport.catalog.parameters import Special
+from sparkport.errors import InvalidRequestError, SchemaMismatchError
+from sparkport.flight.context import Site
+from sparkport.flight.functions.calls import Prepared, function_at, prepared
+from sparkport.flight.functions.pull_thread import Stage
+from sparkport.flight.presentation.streams import Shaper, resized
+from sparkport.flight.request import Request
+from sparkport.protocol import function_requests, predicates, schemas
+from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
+from sparkport.protocol.flight_data import Decoder, Encoder, FlightData
+from sparkport.protocol.functions import Form, result_schema
+
+_CONTINUES = b"chunk_continues"
+_FINISHED = b"chunk_finished"
+
+
+def call_scalar(
+    site: Site, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
+) -> Iterator[bytes]:
+    """Answer each batch of arguments by one of results."""
+    function, form = function_at(site, request, address)
+    if address.kind is not FunctionKind.SCALAR or not isinstance(function, ScalarFunction):
+        raise InvalidRequestError(f"function '{address.path}' is not a scalar function")
+    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
+    arguments = _arguments(address, form, incoming.arrow_schema)
+    reply = result_schema(function.signature)
+    encoder = Encoder(reply)
+    yield encoder.schema()
+    call = request.call
+    guard = Guard(call, "function", str(address.path))
+    for batch, _ in incoming:
+        call.check()
+        if not batch.schema.equals(arguments):
+            columns = [conform_column(column, field) for column, field in zip(batch, arguments, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=arguments)  # noqa: PLW2901
+        with guard:
+            result = _checked(function.execute(call, batch), batch.num_rows, reply)
+        yield from encoder.batch(result)
+
+
+def call_in_out(
+    site: Site, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
+) -> Iterator[bytes]:
+    """Stream a table through a function.
+
+    A batch of results whose rows are a multiple of 2048 makes the client ask for another
+    one, whatever its mark says; so every batch is marked as not the last, and an empty
+    one follows that is.
+    """
+    wanted = function_requests.in_out(_parameters(frames))
+    predicates.decode(wanted.filters)
+    run = prepared(site, request, address, wanted.parameters)
+    if not isinstance(run.function, TableInOutFunction):
+        raise InvalidRequestError(f"function '{address.path}' takes no table")
+    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
+    arrow_schema = incoming.arrow_schema
+    reply = schemas.present(run.arrow_schema(request.call, arrow_schema))
+    encoder = Encoder(reply)
+    shaper = Shaper(reply, required=reply.names, guard=Guard(request.call, "function", str(address.path)))
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in reply], schema=reply)
+    yield encoder.schema()
+    stage = Stage(request.call, lambda batches: _results(request.call, run, arrow_schema, batches))
+    try:
+        for results in itertools.chain((stage.feed(batch) for batch, _ in incoming), [stage.finish()]):
+            for result in resized(results):
+                yield from encoder.batch(shaper.shape(result), _CONTINUES)
+            yield from encoder.batch(nothing, _FINISHED)
+    finally:
+        stage.close()
+
+
+def _arguments(address: FunctionAddress, form: Form, incoming: pa.Schema) -> pa.Schema:
+    """Return the columns that the function gets: of the declared types, or as they come for any type."""
+    if len(incoming) != len(form.parameters):
+        raise SchemaMismatchError(
+            f"function '{address.path}' takes {len(form.parameters)} arguments, not {len(incoming)}"
+        )
+    pairs = zip(form.parameters, incoming, strict=True)
+    return pa.schema(
+        [(one.name, given.type if isinstance(one.type, Special) else one.type) for one, given in pairs]
+    )
+
+
+def _checked(result: pa.RecordBatch, rows: int, reply: pa.Schema) -> pa.RecordBatch:
+    """Return the result in the type that was announced."""
+    if not isinstance(result, pa.RecordBatch) or result.num_columns != 1:
+        raise TypeError("the result is not a batch of one column")
+    if result.num_rows != rows:
+        raise ValueError(f"the result has {result.num_rows} rows for {rows} rows of arguments")
+    if result.schema.equals(reply):
+        return result
+    column, field = result.column(0), reply.field(0)
+    if column.type != field.type:
+        try:
+            column = conform_column(column, field)
+        except SchemaMismatchError as error:
+            raise TypeError(f"the result is of type {column.type} instead of {field.type}") from error
+    return pa.RecordBatch.from_arrays([column], schema=reply)
+
+
+def _parameters(frames: Iterator[FlightData]) -> bytes:
+    """Return the metadata of the message between the descriptor and the schema."""
+    for frame in frames:
+        if frame.app_metadata:
+            return frame.app_metadata
+        if frame.header:
+            break
+    raise InvalidRequestError("the parameters of the function come before the schema of its table")
+
+
+def _results(
+    call: Call, run: Prepared, incoming: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Generator[pa.RecordBatch, None, None]:
+    assert isinstance(run.function, TableInOutFunction)
+    with Guard(call, "function", str(run.path)):
+        yield from run.function.process(call, run.parameters, incoming, batches)

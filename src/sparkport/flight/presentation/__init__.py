@@ -1,0 +1,1 @@
+"""Tables and rows in the form that clients get."""

@@ -1,0 +1,1 @@
+"""gRPC: connections, calls, limits, and the Flight methods."""

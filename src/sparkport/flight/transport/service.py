@@ -1,0 +1,249 @@
+"""The Flight service: gRPC methods on raw bytes.
+
+Every method goes through the same door: authenticate, make the request, run, and
+translate whatever goes wrong, with one log line at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from sparkport.errors import (
+    CancelledError,
+    InvalidRequestError,
+    NotImplementedByServerError,
+    UnauthenticatedError,
+)
+from sparkport.flight import routes
+from sparkport.flight.access_log import Note
+from sparkport.flight.context import Site
+from sparkport.flight.handlers import discovery, exchange, rows, scans
+from sparkport.flight.request import Headers, Request, make_request, trace_id
+from sparkport.flight.transport import auth
+from sparkport.flight.transport.auth import Authenticator
+from sparkport.flight.transport.direct_server import CallDetails
+from sparkport.flight.transport.rpc import Rpc
+from sparkport.flight.transport.statuses import outcome
+from sparkport.protocol import flight_data
+from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.flight_data import FlightData
+
+_SMALL_BYTES = 1 << 16
+_SERVICE = "/arrow.flight.protocol.FlightService/"
+
+M = TypeVar("M", bound=Message)
+Frames = Iterator[bytes]
+
+
+class FlightService(grpc.GenericRpcHandler):
+    """Routes Flight's methods to the handlers."""
+
+    def __init__(self, site: Site, authenticator: Authenticator) -> None:
+        self._site = site
+        self._authenticator = authenticator
+        unary, server_stream, both = (
+            grpc.unary_unary_rpc_method_handler,
+            grpc.unary_stream_rpc_method_handler,
+            grpc.stream_stream_rpc_method_handler,
+        )
+        self._methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Handshake": both(self._stream("Handshake", self._handshake)),
+            "ListFlights": server_stream(self._stream("ListFlights", self._list_flights)),
+            "GetFlightInfo": unary(self._unary("GetFlightInfo", self._get_flight_info)),
+            "PollFlightInfo": unary(self._unary("PollFlightInfo", self._poll_flight_info)),
+            "GetSchema": unary(self._unary("GetSchema", self._get_schema)),
+            "DoGet": server_stream(self._stream("DoGet", self._do_get)),
+            "DoPut": both(self._stream("DoPut", self._do_put)),
+            "DoExchange": both(self._stream("DoExchange", self._do_exchange)),
+            "DoAction": server_stream(self._stream("DoAction", self._do_action)),
+            "ListActions": server_stream(self._stream("ListActions", self._list_actions)),
+        }
+        # On the wire one result is the same as a stream of one, and gRPC for Python
+        # answers it with a third less work. DuckDB names the action in a header.
+        self._one_result: grpc.RpcMethodHandler[Any, Any] = unary(self._unary("DoAction", self._one_action))
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the handler of a method, None for a method of another service."""
+        method = handler_call_details.method
+        if not method.startswith(_SERVICE):
+            return None
+        name = method.removeprefix(_SERVICE)
+        headers = Headers(handler_call_details.invocation_metadata)
+        try:
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
+        except UnauthenticatedError:
+            # A handler of a stream starts before any message is read, so that a
+            # stranger cannot make the server take in even one.
+            return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+        if isinstance(handler_call_details, CallDetails):
+            handler_call_details.rpc.principal = principal
+        if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
+            return self._one_result
+        return self._methods.get(name)
+
+    def _handshake(self, request: Request, frames: Frames) -> Iterator[bytes]:
+        """Confirm the credentials, which `_admit` has checked."""
+        for frame in frames:
+            message = _parse(pb.HandshakeRequest, frame)
+            yield pb.HandshakeResponse(protocol_version=message.protocol_version).SerializeToString()
+        request.call.check()
+
+    def _list_flights(self, request: Request, body: bytes) -> Iterator[bytes]:
+        return discovery.list_flights(self._site, request, _parse(pb.Criteria, body).expression)
+
+    def _get_flight_info(self, request: Request, body: bytes) -> bytes:
+        request.note.add(path=_path(body))
+        return scans.get_flight_info(self._site, request, body)
+
+    def _poll_flight_info(self, request: Request, body: bytes) -> bytes:
+        del request, body
+        raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
+
+    def _get_schema(self, request: Request, body: bytes) -> bytes:
+        request.note.add(path=_path(body))
+        return pb.SchemaResult(schema=scans.get_schema(self._site, request, body)).SerializeToString()
+
+    def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
+        request.note.add(path=request.headers.get("airport-flight-path"))
+        return scans.do_get(self._site, request, _parse(pb.Ticket, body).ticket)
+
+    def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
+        return rows.do_put(self._site, request, _received(request, frames))
+
+    def _do_exchange(self, request: Request, frames: Frames) -> Iterator[bytes]:
+        headers = request.headers
+        request.note.add(operation=headers.get("airport-operation"), path=headers.get("airport-flight-path"))
+        return exchange.do_exchange(self._site, request, _received(request, frames))
+
+    def _do_action(self, request: Request, body: bytes) -> Iterator[bytes]:
+        action = _parse(pb.Action, body)
+        request.note.add(action=action.type, path=request.headers.get("airport-flight-path"))
+        answer = routes.run(action.type, self._site, request, action.body)
+        if answer is not None:
+            yield pb.Result(body=answer).SerializeToString()
+
+    def _one_action(self, request: Request, body: bytes) -> bytes:
+        return next(self._do_action(request, body), pb.Result().SerializeToString())
+
+    def _list_actions(self, request: Request, body: bytes) -> Iterator[bytes]:
+        del request, body
+        own = {name: action.comment for name, action in self._site.actions.items()}
+        for name, description in (routes.DESCRIPTIONS | own).items():
+            yield pb.ActionType(type=name, description=description).SerializeToString()
+
+    def _unary(self, method: str, run: Callable[[Request, bytes], bytes]) -> Callable[[bytes, Rpc], bytes]:
+        def handle(body: bytes, context: Rpc) -> bytes:
+            headers = Headers(context.invocation_metadata())
+            note = Note(method, trace_id(headers))
+            request: Request | None = None
+            try:
+                request = self._admit(headers, context, note)
+                _hold_body(request, body)
+                answer = run(request, body)
+            except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
+                _fail(context, headers, error, note, typed=False)
+            finally:
+                _release(context, request)
+            note.finish("OK")
+            return answer
+
+        return handle
+
+    def _stream(
+        self, method: str, run: Callable[[Request, M_in], Iterator[bytes]]
+    ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
+        def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
+            headers = Headers(context.invocation_metadata())
+            note = Note(method, trace_id(headers))
+            request: Request | None = None
+            try:
+                request = self._admit(headers, context, note)
+                if isinstance(body, bytes):
+                    _hold_body(request, body)
+                if method == "Handshake":
+                    context.send_initial_metadata(_bearer(headers))
+                yield from run(request, body)
+            except GeneratorExit:
+                note.finish("CANCELLED")
+                raise
+            except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
+                _fail(context, headers, error, note, typed=method != "DoAction")
+            finally:
+                _release(context, request)
+            note.finish("OK")
+
+        return handle
+
+    def _admit(self, headers: Headers, context: Rpc, note: Note) -> Request:
+        """Authenticate before anything is parsed, and tie the call to the connection."""
+        principal = context.principal
+        if principal is None:  # the service did not let him in, and the reason is told here
+            principal = self._authenticator.authenticate(headers.optional("authorization"))
+        note.add(principal=principal)
+        request = make_request(headers, principal, self._site.resources, note, context)
+        if not context.add_callback(request.call.cancel):
+            request.call.cancel()
+        return request
+
+
+M_in = TypeVar("M_in", bytes, Frames)
+
+
+def _hold_body(request: Request, body: bytes) -> None:
+    """Count a message while it is worked on, unless it is a small one."""
+    if len(body) > _SMALL_BYTES:
+        request.incoming.resize(len(body))
+
+
+def _release(context: Rpc, request: Request | None) -> None:
+    """Give back the memory of a request, and that of its answer once the client has it or is gone."""
+    if request is not None:
+        request.incoming.release()
+        if request.outgoing.size and not context.add_callback(request.outgoing.release):
+            request.outgoing.release()
+
+
+def _bearer(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """Return the header by which Flight clients take over a token after Basic authentication."""
+    token = auth.token(headers.get("authorization"))
+    return (("authorization", f"Bearer {token.decode()}"),) if token else ()
+
+
+def _received(request: Request, frames: Frames) -> Iterator[FlightData]:
+    """Yield decoded frames; a broken connection is a cancelled call, not an end of input."""
+    while True:
+        try:
+            frame = next(frames)
+        except StopIteration:
+            return
+        except grpc.RpcError as error:
+            request.call.cancel()
+            raise CancelledError from error
+        _hold_body(request, frame)
+        yield flight_data.decode(frame)
+
+
+def _parse(message: type[M], data: bytes) -> M:
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        raise InvalidRequestError(f"malformed {message.DESCRIPTOR.name} message") from error
+
+
+def _path(descriptor: bytes) -> str:
+    return "/".join(_parse(pb.FlightDescriptor, descriptor).path)
+
+
+def _fail(context: Rpc, headers: Headers, error: Exception, note: Note, *, typed: bool) -> NoReturn:
+    airport = headers.optional("airport-user-agent") is not None
+    result = outcome(error, note.trace, airport=airport, typed=typed)
+    note.finish(result.code.name)
+    if result.trailers:
+        context.set_trailing_metadata(result.trailers)
+    context.abort(result.code, result.message)

@@ -1,0 +1,1 @@
+"""The warehouse as a catalog of schemas and tables."""

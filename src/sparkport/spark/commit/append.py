@@ -1,0 +1,117 @@
+"""Staged rows become part of a table: in files of the server's own where it can, else by a Spark job."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkport.errors import NotFoundError
+from sparkport.spark.commit.idempotency import noted
+from sparkport.spark.commit.staged_frame import staged_rows
+from sparkport.spark.commit.staging import Stage
+from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm.bridge import has_transactions
+from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange
+from sparkport.spark.errors import is_refusal
+from sparkport.toolkit.repeats import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Rows of some statements, each with a stage of its own, and the outcomes of those that have a key."""
+
+    table: str
+    table_id: str
+    stages: list[Stage]
+    fields: list[dict[str, Any]]
+    keys: Mapping[str, Outcome]
+    checks: Sequence[Callable[[Metadata], None]] = ()
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(stage.rows for stage in self.stages)
+
+    def fits(self, metadata: Metadata) -> bool:
+        """Tell whether rows have the columns of a version, no others, and lie in files as its own do."""
+        if _types(self.fields) != _types(metadata.schema["fields"]):
+            return False
+        return all(stage.is_small or stage.layout == layout_of(metadata) for stage in self.stages)
+
+    def read(self, session: SparkSession) -> DataFrame:
+        """Return the rows as Spark sees them."""
+        return staged_rows(self.fields, self.stages, session)
+
+
+def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
+    """Append all in one commit; if some keys are in the log already, tell these and do nothing.
+
+    Raises NotFoundError if another table has taken the place of the one that the rows are for.
+    """
+    found = log.snapshot()
+    if found.metadata.table_id != rows.table_id:
+        raise NotFoundError("table", rows.table)
+    for check in rows.checks:
+        check(found.metadata)
+    if not has_transactions(session):
+        _by_writer(log.root, rows, session)
+        return CommitResult()
+    change = FileChange(
+        rows.table,
+        log.root,
+        found.metadata.table_id,
+        found.version,
+        "WRITE",
+        noted(rows.keys),
+        found.transactions,
+    )
+    # A table that was adopted since the rows were staged has a column more.
+    if rows.fits(found.metadata) and can_write(log.root, found.protocol, found.metadata):
+        return _by_server(found, rows, change, session)
+    return delta_transactions.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
+
+
+def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
+    writer = rows.read(session).write.format("delta").mode("append")
+    for key, outcome in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
+        writer = writer.option("txnAppId", key).option("txnVersion", outcome)
+    writer.save(root)
+
+
+def _by_server(found: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession) -> CommitResult:
+    files, withdraw = _new_files(change.root, found.metadata, rows)
+    size = sum(file.path.stat().st_size for file in files)
+    metrics = {"numFiles": len(files), "numOutputRows": rows.count, "numOutputBytes": size}
+    actions = [file.action for file in files]
+    try:
+        result = delta_transactions.commit_files(replace(change, actions=actions, metrics=metrics), session)
+    except Exception as error:
+        if is_refusal(error):
+            withdraw()
+        raise
+    if result.known:
+        withdraw()
+    return result
+
+
+def _new_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[NewFile], Callable[[], None]]:
+    """Put files with the rows into a table's folder; return them, and what takes them out again."""
+    first = rows.stages[0]
+    if not first.is_small:  # and so alone
+        return first.publish(Path(root)), first.take_back
+    file = write_file(root, metadata, pa.concat_tables(stage.read() for stage in rows.stages))
+    return [file], functools.partial(discard, file.path)
+
+
+def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {field["name"]: field["type"] for field in fields}

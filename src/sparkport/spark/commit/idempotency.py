@@ -1,0 +1,60 @@
+"""The keys of statements in Delta's log: each is an application whose version tells the outcome."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sparkport.toolkit.fingerprints import FINGERPRINT_BITS
+from sparkport.toolkit.repeats import Outcome
+
+_PREFIX = "sparkport:"
+_APPLICATION = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+# A version is a number of 63 bits: the fingerprint, and below it how many rows were changed.
+_COUNT_BITS = 63 - FINGERPRINT_BITS
+_MAX_COUNT = (1 << _COUNT_BITS) - 1
+
+
+def application(key: str) -> str:
+    """Return the name of a key in the log."""
+    return f"{_PREFIX}{key}"
+
+
+def noted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+    """Return the outcomes of keys as the log has them."""
+    return {application(key): _packed(outcome) for key, outcome in outcomes.items()}
+
+
+def recorded(transactions: Mapping[str, int], key: str | None) -> Outcome | None:
+    """Return the outcome of the statement with a key, None if it is not done."""
+    version = None if key is None else transactions.get(application(key))
+    # Before fingerprints were kept a version was the count alone: that leaves 0 for the fingerprint.
+    return None if version is None else Outcome(version & _MAX_COUNT, version >> _COUNT_BITS)
+
+
+def _packed(outcome: Outcome) -> int:
+    return outcome.fingerprint << _COUNT_BITS | min(outcome.affected, _MAX_COUNT)
+
+
+@contextlib.contextmanager
+def keyed_session(session: SparkSession, key: str, outcome: Outcome) -> Iterator[SparkSession]:
+    """Give a session whose next statement leaves its key in the log; that of others is not touched.
+
+    Delta skips the statement if the key is there with this version or a later one.
+    """
+    java: Any = getattr(session, "_jsparkSession", None)
+    # Spark Connect's sessions, and only those, can clone themselves.
+    connect: Any = None if java is not None else session
+    own: Any = connect.cloneSession() if connect else SparkSession(session.sparkContext, java.cloneSession())
+    own.conf.set(_APPLICATION, application(key))
+    own.conf.set(_VERSION, str(_packed(outcome)))
+    try:
+        yield own
+    finally:
+        if connect:
+            own.client.release_session()
+            own.client.close()

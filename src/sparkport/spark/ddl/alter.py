@@ -1,0 +1,343 @@
+"""ALTER TABLE on a Delta table: one change, one commit, rows rewritten only where their values change."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import (
+    ChangeColumnType,
+    RemoveColumn,
+    RemoveField,
+    RenameColumn,
+    RenameField,
+    TableChange,
+)
+from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
+from sparkport.errors import (
+    ConflictError,
+    ConstraintViolationError,
+    PreconditionError,
+    UnsupportedOperationError,
+)
+from sparkport.expressions import referenced_columns
+from sparkport.expressions.alterations import Alteration, TableShape, worked_out
+from sparkport.spark.commit.folder_lock import while_writing
+from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.staged_frame import staged_rows
+from sparkport.spark.commit.staging import Stage
+from sparkport.spark.ddl import alter_connect
+from sparkport.spark.delta.mapping import mapping_mode
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm.transactions import LogChange, MakeRows
+from sparkport.spark.engine import Engine
+from sparkport.spark.model.columns import TableColumn, table_columns
+from sparkport.spark.model.constraints import CONSTRAINTS_KEY, delta_checks, own_constraints, packed
+from sparkport.spark.model.schema_evolution import bare, evolved
+from sparkport.spark.row_ids.provisional import as_stored
+from sparkport.spark.row_ids.statistics import with_indexed_ids
+from sparkport.spark.types import encode, spark_field, storage_type
+
+_MOST_TRIES = 5
+_FREE_TRIES = 2
+_PAUSE_SECONDS = 0.1
+_BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
+_GENERATED = "delta.generationExpression"
+
+
+class Alterable(Protocol):
+    """What a change needs of its table."""
+
+    @property
+    def name(self) -> str:
+        """The table's name, for messages."""
+        raise NotImplementedError
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        raise NotImplementedError
+
+    @property
+    def gate(self) -> Gate:
+        """Where statements that commit wait for a change, and it for them."""
+        raise NotImplementedError
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Read a version."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A change worked out for one version of a table."""
+
+    found: DeltaSnapshot
+    columns: tuple[TableColumn, ...]
+    old: pa.Schema
+    alteration: Alteration
+    spark_schema: Mapping[str, Any]
+    stays: bool
+    pin: TimePoint
+
+    @property
+    def new(self) -> pa.Schema:
+        """The new columns, without the row id."""
+        return self.alteration.shape.arrow_schema
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether all rows are to be read and written again."""
+        return bool(self.found.files) and (self.alteration.recomputed or not self.stays)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all rows get the value of a new column."""
+        return bool(self.found.files) and self.alteration.filled is not None
+
+
+def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
+    """Make one change in one commit, again when another writer was faster.
+
+    Other statements of this server go on while expressions are evaluated; they wait only for the commit,
+    and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none;
+    over Spark Connect the newest one, which others may have made.
+    """
+    for attempt in range(_MOST_TRIES - 1):
+        with _closed(call, table, whether=attempt >= _FREE_TRIES):
+            try:
+                closed = _closed(call, table, whether=attempt < _FREE_TRIES)
+                return _alter(call, engine, table, change, closed)
+            except ConflictError:
+                pass
+        call.wait_cancelled(_PAUSE_SECONDS)
+        call.check()
+    with table.gate.alone(call):
+        return _alter(call, engine, table, change, contextlib.nullcontext())
+
+
+def _closed(call: Call, table: Alterable, *, whether: bool) -> contextlib.AbstractContextManager[None]:
+    return table.gate.alone(call) if whether else contextlib.nullcontext()
+
+
+def _alter(
+    call: Call,
+    engine: Engine,
+    table: Alterable,
+    change: TableChange,
+    closed: contextlib.AbstractContextManager[None],
+) -> int | None:
+    """Make the change; what is `closed` to other statements is the commit alone."""
+    call.check()
+    plan = _planned(call, engine, table, change)
+    if plan is None:
+        return None
+    _check_possible(call, engine, table, plan, change)
+    if engine.host.is_connect:
+        _check_rows(call, table, plan)
+        altered = alter_connect.work(table, plan.found, plan.alteration, change)
+        with closed:
+            _check_unchanged(engine, table, plan)
+            engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
+        return engine.log(table.root).newest_version()
+    stage = Stage(engine.staging)
+    try:
+        rows = _new_rows(call, table, plan, stage)
+        work = functools.partial(delta_transactions.commit, _log_change(table, plan, change, rows))
+        with closed:
+            _check_unchanged(engine, table, plan)
+            return engine.jobs.run(call, str(table), while_writing(table.root, str(table), work)).version
+    finally:
+        stage.remove()
+
+
+def _check_unchanged(engine: Engine, table: Alterable, plan: _Plan) -> None:
+    """Raise ConflictError if the change was planned for another version, or for another table."""
+    newest = engine.log(table.root).snapshot()
+    planned = plan.found
+    if newest.version != planned.version or newest.metadata.table_id != planned.metadata.table_id:
+        raise ConflictError(table.name, "it was changed meanwhile")
+
+
+def _planned(call: Call, engine: Engine, table: Alterable, change: TableChange) -> _Plan | None:
+    found = engine.log(table.root).snapshot()
+    columns = table_columns(found.metadata)
+    old = without_rowid(pa.schema([column.exact for column in columns]))
+    shape = TableShape(old, own_constraints(found.metadata))
+    alteration = worked_out(call, table.name, shape, change)
+    if alteration is None:
+        return None
+    spark_schema, stays = evolved(found.metadata.schema, old, alteration.shape.arrow_schema, change)
+    pin = TimePoint(TimeUnit.VERSION, str(found.version))
+    return _Plan(found, columns, old, alteration, spark_schema, stays, pin)
+
+
+def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRows | None) -> LogChange:
+    metadata = plan.found.metadata
+    kept = {key: text for key, text in metadata.configuration.items() if key != CONSTRAINTS_KEY}
+    partitions = metadata.partition_columns
+    if isinstance(change, RenameColumn):
+        names = dict(zip(plan.old.names, plan.new.names, strict=True))
+        partitions = tuple(names[name] for name in partitions)
+    return LogChange(
+        str(table),
+        table.root,
+        metadata.table_id,
+        plan.found.version,
+        plan.spark_schema,
+        with_indexed_ids(kept | packed(plan.alteration.shape.constraints), plan.spark_schema),
+        partitions,
+        plan.alteration.reads_rows,
+        rows,
+    )
+
+
+def _check_possible(call: Call, engine: Engine, table: Alterable, plan: _Plan, change: TableChange) -> None:
+    """Refuse what would break the table for Spark, or what is Delta's to keep."""
+    metadata = plan.found.metadata
+    if not isinstance(change, (*_BY_NAME, ChangeColumnType)):
+        return
+    if isinstance(change, _BY_NAME) and mapping_mode(metadata) == "none":
+        raise PreconditionError(
+            f"table '{table.name}' finds columns by their names in files; set its property"
+            " delta.columnMapping.mode to 'name' to rename and drop columns"
+        )
+    path = _path(plan.old, change)
+    if isinstance(change, RemoveColumn | ChangeColumnType) and path[0] in metadata.partition_columns:
+        raise UnsupportedOperationError("column", path[0], "this: the table is partitioned by it")
+    if isinstance(change, RemoveColumn) and "clustering" in plan.found.protocol.writer_features:
+        raise UnsupportedOperationError("table", table.name, "DROP COLUMN while it is clustered")
+    if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
+        raise UnsupportedOperationError("table", table.name, "this while it has generated columns")
+    if delta_checks(metadata) and not engine.host.is_connect:
+        work = functools.partial(delta_transactions.dependent_checks, table.root, path)
+        for text in engine.jobs.run(call, str(table), work):
+            raise PreconditionError(
+                f"column '{path[0]}' is used by CHECK ({text}), which Delta keeps; drop that first"
+            )
+
+
+def _path(old: pa.Schema, change: TableChange) -> tuple[str, ...]:
+    match change:
+        case RemoveColumn(name) | RenameColumn(name) | ChangeColumnType(name):
+            path: tuple[str, ...] = (name,)
+        case RemoveField(path) | RenameField(path):
+            pass
+        case _:
+            raise TypeError("the change is of no one column")
+    spelled = next(known for known in old.names if known.lower() == path[0].lower())
+    return (spelled, *path[1:])
+
+
+def _new_rows(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> MakeRows | None:
+    """Stage what the new rows need, checked; None if the old rows stay."""
+    if plan.is_recomputed:
+        _stage_all(call, table, plan, stage)
+        return functools.partial(_staged_rows, plan.spark_schema["fields"], stage)
+    if plan.is_filled:
+        added = plan.new.field(len(plan.new) - 1)
+        value = encode(plan.alteration.filled, added)
+        stage.add(pa.record_batch([value], [added.name]))
+        stage.close()
+        fresh = plan.spark_schema["fields"][len(plan.new) - 1]
+        return functools.partial(_filled_rows, table.root, plan.found.version, fresh, value[0], stage)
+    _check_rows(call, table, plan)
+    return None
+
+
+def _stage_all(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> None:
+    """Compute all rows anew, batch by batch; of the checked ones only the columns of keys are kept."""
+    for column, new in zip(plan.columns, plan.new, strict=False):
+        is_same = column.exact.type == new.type
+        if is_same and (column.is_text_of_another or not _is_storable(column)):
+            raise UnsupportedOperationError(
+                "table", table.name, f"this: column '{new.name}' has no exact type"
+            )
+    logical = [field["name"] for field in plan.spark_schema["fields"]]
+    keys = _key_columns(plan)
+    kept: list[pa.RecordBatch] = []
+    for batch in table.scan(call.outside_transaction(), ScanOptions(time_point=plan.pin)):
+        call.check()
+        rows = plan.alteration.convert(batch.select(plan.old.names))
+        plan.alteration.check(call, table.name, pa.Table.from_batches([rows]))
+        if keys:
+            kept.append(rows.select(keys))
+        arrays = [encode(array, field) for array, field in zip(rows.columns, plan.new, strict=True)]
+        if len(plan.columns) > len(plan.old):
+            arrays.append(as_stored(batch.column(len(plan.old))))
+        stage.add(pa.RecordBatch.from_arrays(arrays, logical))
+    stage.close()
+    if kept:
+        plan.alteration.check_keys(table.name, pa.Table.from_batches(kept))
+
+
+def _is_storable(column: TableColumn) -> bool:
+    return bool(storage_type(spark_field(column.exact)["type"]) == column.stored.type)
+
+
+def _check_rows(call: Call, table: Alterable, plan: _Plan) -> None:
+    """Raise ConstraintViolationError if rows that stay break what is new."""
+    if not plan.alteration.reads_rows or not plan.found.files:
+        return
+    outside = call.outside_transaction()
+    if len(plan.new) > len(plan.old):
+        options = ScanOptions(columns=tuple(plan.old.names[:1]), time_point=plan.pin, limit=1)
+        if table.scan(outside, options).read_all().num_rows:
+            raise ConstraintViolationError("NOT NULL", table.name, column=plan.new.names[-1])
+        return
+    wanted = {name for text in plan.alteration.to_check.checks for name in referenced_columns(text)}
+    wanted |= {name.lower() for name in _key_columns(plan)}
+    wanted |= {
+        new.name.lower() for old, new in zip(plan.old, plan.new, strict=True) if old.nullable > new.nullable
+    }
+    names = [name for name in plan.old.names if name.lower() in wanted] or plan.old.names[:1]
+    keys = _key_columns(plan)
+    kept: list[pa.RecordBatch] = []
+    for batch in table.scan(outside, ScanOptions(columns=tuple(names), time_point=plan.pin)):
+        call.check()
+        plan.alteration.check(call, table.name, pa.Table.from_batches([batch]))
+        if keys:
+            kept.append(batch.select(keys))
+    if kept:
+        plan.alteration.check_keys(table.name, pa.Table.from_batches(kept))
+
+
+def _key_columns(plan: _Plan) -> list[str]:
+    constraints = plan.alteration.to_check
+    keys = [*constraints.unique_keys, constraints.primary_key]
+    return list(dict.fromkeys(name for key in keys for name in key))
+
+
+def _staged_rows(fields: Sequence[dict[str, Any]], stage: Stage, session: SparkSession) -> DataFrame:
+    plain = [bare(field) for field in fields]
+    if not stage.rows:
+        return session.createDataFrame([], StructType.fromJson({"type": "struct", "fields": plain}))
+    return staged_rows(plain, [stage], session)
+
+
+def _filled_rows(
+    root: str, version: int, field: dict[str, Any], value: pa.Scalar, stage: Stage, session: SparkSession
+) -> DataFrame:
+    """Return the rows of a version with one more column, of one value."""
+    old = session.read.format("delta").option("versionAsOf", version).load(root)
+    schema = StructType.fromJson({"type": "struct", "fields": [bare(field)]})
+    if _is_simple(value.type):
+        return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
+    return old.crossJoin(sf.broadcast(staged_rows([bare(field)], [stage], session)))
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Say whether Spark takes Python's values of a type for what they are."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(is_number or pa.types.is_string(kind) or pa.types.is_boolean(kind))

@@ -1,0 +1,1 @@
+"""Catalogs that Spark knows by name: a Hive metastore, Unity, Iceberg, JDBC."""

@@ -1,0 +1,1 @@
+"""What a Delta table is to the server: columns, constraints, schema."""

@@ -1,0 +1,211 @@
+"""The columns of a Delta table: as clients see them, as they are stored, as files name them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.catalog.rowid import with_rowid
+from sparkport.errors import InvalidRequestError
+from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.mapping import field_id, mapping_mode, physical_name
+from sparkport.spark.delta.readable import has_padding
+from sparkport.spark.delta.statistics import StoredColumn
+from sparkport.spark.predicates import ColumnTarget
+from sparkport.spark.types import arrow_field, encode_scalar, pushable, storage_type
+from sparkport.spark.types.errors import UnsupportedTypeError
+from sparkport.spark.types.storage import is_year_month
+from sparkport.spark.worker.parquet import ColumnRead
+
+ROWID_KEY = "sparkport.rowid"
+"""What marks, in a Spark column's metadata, the one that keeps the row ids."""
+_ROWID_COLUMN = "_sparkport_rowid"
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column: `exact` as clients see it, `stored` under the same name, `physical` as in files.
+
+    `logical` is its name in Spark, which is another for the row id alone. Of a type that Arrow does
+    not have, clients get the values as text; a padded one is not in files as clients see it. The
+    row id of a table that has no column for it is absent.
+    """
+
+    exact: pa.Field
+    stored: pa.Field
+    physical: pa.Field
+    logical: str
+    is_partition: bool = False
+    is_text_of_another: bool = False
+    is_padded: bool = False
+    is_year_month: bool = False
+    is_absent: bool = False
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether what the log and Spark say of its values holds for those that clients get."""
+        return not (self.is_text_of_another or self.is_padded)
+
+    @property
+    def read(self) -> ColumnRead:
+        """How a task reads it."""
+        return ColumnRead(self.physical, self.stored)
+
+    @property
+    def logged(self) -> StoredColumn:
+        """How the log speaks of it."""
+        return StoredColumn((self.physical.name,), self.stored.type)
+
+    @property
+    def logged_fields(self) -> dict[tuple[str, ...], StoredColumn]:
+        """How the log speaks of it and of the fields within it, by the paths of their targets."""
+        name = self.physical.name
+        return dict(_logged((name,), (name,), self.stored.type, self.physical.type))
+
+    def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
+        """How a predicate finds it in what tasks have read, or in a query of Spark's."""
+        name = self.logical if by_logical_name else self.physical.name
+        return _target((name,), self.exact, self.stored.type, has_fields=self.is_as_stored)
+
+
+def _target(
+    path: tuple[str, ...], exact: pa.Field, stored: pa.DataType, *, has_fields: bool = True
+) -> ColumnTarget:
+    allowed = pushable(exact)
+    fields: tuple[ColumnTarget, ...] = ()
+    # Other types may be stored as structs too, but not field by field.
+    if has_fields and pa.types.is_struct(exact.type) and pa.types.is_struct(stored):
+        fields = tuple(
+            _target((*path, inner.name), field, inner.type)
+            for field, inner in zip(exact.type, stored, strict=True)
+        )
+    return ColumnTarget(
+        physical=path,
+        storage=stored,
+        exact=exact,
+        equality=allowed.equality,
+        order=allowed.order,
+        encode=functools.partial(_encoded, exact),
+        fields=fields,
+    )
+
+
+def _encoded(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
+    try:
+        return encode_scalar(value, exact)
+    except InvalidRequestError:
+        return None  # no stored value is exactly this one
+
+
+def _logged(
+    path: tuple[str, ...], names: tuple[str, ...], stored: pa.DataType, physical: pa.DataType
+) -> Iterator[tuple[tuple[str, ...], StoredColumn]]:
+    yield path, StoredColumn(names, stored)
+    if pa.types.is_struct(stored) and pa.types.is_struct(physical):
+        for field, inner in zip(stored, physical, strict=True):
+            yield from _logged((*path, field.name), (*names, inner.name), field.type, inner.type)
+
+
+def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
+    """Return the columns of a version of a table, with the row id last if it has one or `shows_ids`."""
+    mode = mapping_mode(metadata)
+    fields = metadata.schema["fields"]
+    columns = [
+        column_of(field, mode, is_partition=field["name"] in metadata.partition_columns)
+        for field in fields
+        if ROWID_KEY not in (field.get("metadata") or {})
+    ]
+    for field in fields:
+        if ROWID_KEY in (field.get("metadata") or {}):
+            shown = with_rowid(pa.schema([column.exact for column in columns]))
+            exact = shown.field(len(columns))
+            columns.append(
+                TableColumn(
+                    exact, pa.field(exact.name, exact.type), _physical_field(field, mode), field["name"]
+                )
+            )
+            return tuple(columns)
+    if shows_ids:
+        columns.append(_absent_id(pa.schema([column.exact for column in columns])))
+    return tuple(columns)
+
+
+def _absent_id(plain: pa.Schema) -> TableColumn:
+    exact = with_rowid(plain).field(len(plain))
+    stored = pa.field(exact.name, exact.type)
+    name = rowid_spark_field(plain)["name"]
+    return TableColumn(exact, stored, pa.field(name, exact.type), name, is_absent=True)
+
+
+def has_ids(metadata: Metadata) -> bool:
+    """Tell whether a table has a column for the row ids."""
+    return any(ROWID_KEY in (field.get("metadata") or {}) for field in metadata.schema["fields"])
+
+
+def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:
+    """Return the column of a Spark schema that keeps the row ids, under a name that is free."""
+    name = _ROWID_COLUMN
+    while name in (known.lower() for known in arrow_schema.names):
+        name = f"_{name}"
+    details = {ROWID_KEY: True, "comment": "identifies the row; kept by sparkport"}
+    return {"name": name, "type": "long", "nullable": True, "metadata": details}
+
+
+def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool = False) -> TableColumn:
+    """Return the column for a field of a Spark schema."""
+    if mode == "none" and isinstance(field["type"], str) and not field.get("metadata"):
+        return _plain_column(field["name"], field["type"], field["nullable"], is_partition)
+    return _column_of(field, mode, is_partition)
+
+
+@functools.lru_cache(maxsize=16_384)  # the tables of a warehouse have many columns alike
+def _plain_column(name: str, spark_type: str, nullable: bool, is_partition: bool) -> TableColumn:
+    return _column_of({"name": name, "type": spark_type, "nullable": nullable}, "none", is_partition)
+
+
+def _column_of(field: dict[str, Any], mode: str, is_partition: bool) -> TableColumn:
+    name = field["name"]
+    try:
+        stored = pa.field(name, storage_type(field["type"]))
+        is_plain = mode == "none" and isinstance(field["type"], str)
+        return TableColumn(
+            exact=arrow_field(field),
+            stored=stored,
+            physical=stored if is_plain else _physical_field(field, mode),
+            logical=name,
+            is_partition=is_partition,
+            is_padded=has_padding(field),
+            is_year_month=is_year_month(field["type"]),
+        )
+    except UnsupportedTypeError:
+        return text_column(field)
+
+
+def text_column(field: dict[str, Any]) -> TableColumn:
+    """Return the column for a field whose values clients get as text."""
+    name = field["name"]
+    text = pa.field(name, pa.string(), field["nullable"])
+    return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)
+
+
+def _physical_field(field: Mapping[str, Any], mode: str) -> pa.Field:
+    number = field_id(field, mode)
+    details = None if number is None else {_FIELD_ID: str(number).encode()}
+    return pa.field(physical_name(field, mode), _physical_type(field["type"], mode), metadata=details)
+
+
+def _physical_type(spark_type: Any, mode: str) -> pa.DataType:  # noqa: ANN401  (JSON is untyped)
+    match spark_type:
+        case {"type": "struct", "fields": fields}:
+            return pa.struct([_physical_field(field, mode) for field in fields])
+        case {"type": "array", "elementType": element}:
+            return pa.list_(_physical_type(element, mode))
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return pa.map_(_physical_type(key, mode), _physical_type(value, mode))
+        case leaf:
+            return storage_type(leaf)

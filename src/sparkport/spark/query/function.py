@@ -1,0 +1,145 @@
+"""`query`: one statement of Spark SQL that reads tables of the warehouse."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.functions import FunctionSignature
+from sparkport.catalog.lookup import find_schema, find_table
+from sparkport.catalog.parameters import Parameter
+from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.tables import Catalog
+from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
+from sparkport.spark.external.table import decoded_rows, exact_schema
+from sparkport.spark.query.runner import NAME, QueryRunner
+from sparkport.spark.query.session import check_plain
+from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.table import DeltaTable
+from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
+
+_SIGNATURE = FunctionSignature((Parameter("sql", pa.string()),))
+_COMMENT = "The result of one query of Spark SQL over tables of the warehouse"
+_SPARK_CATALOG = "spark_catalog"
+
+
+class Query:
+    """Lets Spark run a query, whose columns are known from its analysis.
+
+    A column that is passed on as it is keeps the type that clients know it by; one that is
+    computed has the type that Spark gives it. Tables are read at their newest version.
+    """
+
+    name = NAME
+    comment = _COMMENT
+    signature = _SIGNATURE
+
+    def __init__(self, catalog: Catalog, runner: QueryRunner, max_seconds: float) -> None:
+        self._catalog = catalog
+        self._runner = runner
+        self._max_seconds = max_seconds
+
+    def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
+        """Return the columns of the query, which is analysed for it but not run."""
+        limited = _limited(call, self._max_seconds)
+        with self._limit(call):
+            return _shown(self._analysed(limited, _text(parameters))[1])
+
+    def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
+        """Run the query."""
+        sql, limited = _text(parameters), _limited(call, self._max_seconds)
+        with self._limit(call):
+            tables, spark_schema = self._analysed(limited, sql)
+        _shown(spark_schema)
+        rows = self._runner.rows(limited, sql, tables, spark_schema, options)
+        return decoded_rows(self._bounded(call, rows), spark_schema, options)
+
+    def _analysed(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
+        tables = [self._find(call, name) for name in self._runner.table_names(call, sql)]
+        return tables, self._runner.spark_schema(call, sql, tables)
+
+    def _bounded(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._limit(call):
+            yield from rows
+
+    @contextlib.contextmanager
+    def _limit(self, call: Call) -> Iterator[None]:
+        """Say whose limit it was that a query ran into."""
+        try:
+            yield
+        except DeadlineExceededError as error:
+            call.check()
+            raise DeadlineExceededError(
+                f"the query took longer than {self._max_seconds:g} seconds, the limit of this server"
+                " (--query-timeout)"
+            ) from error
+
+    def _find(self, call: Call, name: tuple[str, ...]) -> QueryTable:
+        """Return the table of the warehouse that a name in a query means."""
+        match name:
+            case (table,):
+                schema = DEFAULT_SCHEMA
+            case (schema, table):
+                pass
+            case (catalog, schema, table) if catalog.lower() == _SPARK_CATALOG:
+                pass
+            case _:
+                raise NotFoundError("table", ".".join(name))
+        found = find_table(call, find_schema(call, self._catalog, schema), table)
+        assert isinstance(found, DeltaTable)
+        check_plain(found.schema)
+        check_plain(found.name)
+        return QueryTable(found.schema, found.name, found.root, found.table_id)
+
+
+class NoQuery:
+    """Stands where `query` would be: it is not listed, and says how it is switched on."""
+
+    name = NAME
+    comment = _COMMENT
+    signature = _SIGNATURE
+
+    def __init__(self, reason: str) -> None:
+        self.unlisted_because = reason
+
+    def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
+        """Refuse."""
+        del parameters
+        call.check()
+        raise PreconditionError(self.unlisted_because)
+
+    def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
+        """Refuse."""
+        del options
+        return self.schema_for_parameters(call, parameters)
+
+
+def _limited(call: Call, max_seconds: float) -> Call:
+    """Return a call that is over when this one is, or after so many seconds."""
+    remaining = call.remaining()
+    seconds = max_seconds if remaining is None else min(remaining, max_seconds)
+    limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id)
+    call.on_cancel(limited.cancel)
+    return limited
+
+
+def _text(parameters: Sequence[Any]) -> str:
+    sql = parameters[0]
+    if not isinstance(sql, str) or not sql.strip():
+        raise InvalidRequestError("query needs a statement")
+    return sql
+
+
+def _shown(spark_schema: str) -> pa.Schema:
+    arrow_schema = exact_schema(spark_schema)
+    names = [name.lower() for name in arrow_schema.names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidRequestError(f"the query has two columns named '{twice}': give one another name with AS")
+    if not names:
+        raise InvalidRequestError("the query has no columns that can be shown")
+    return arrow_schema

@@ -1,0 +1,100 @@
+"""Running queries: what `query` asks for, and the way to run it on a Spark session of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.scan import ScanOptions
+from sparkport.errors import SparkportError
+from sparkport.spark.errors import statement_failure
+from sparkport.spark.external.table import stored_rows
+from sparkport.spark.query.session import QuerySessions
+from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.session.jobs import Jobs
+
+NAME = "query"
+
+
+class QueryRunner(Protocol):
+    """Runs queries. Every method may be called from any thread and ends when the call does."""
+
+    @abstractmethod
+    def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query, which is parsed and checked but not analysed.
+
+        Raises the errors of `query_rules.check_parsed`.
+        """
+
+    @abstractmethod
+    def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
+        """Return the columns of a query over these tables, which is analysed and checked but not run."""
+
+    @abstractmethod
+    def rows(
+        self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the stored values of the rows of a query with the given columns."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what the runner has started for itself."""
+
+
+class SessionRunner(QueryRunner):
+    """Runs queries on a session beside the one that serves tables, on the same Spark."""
+
+    def __init__(self, jobs: Jobs, register: Callable[[SparkSession], Collection[str]]) -> None:
+        self._jobs = jobs
+        self._sessions = QuerySessions(register)
+
+    def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query."""
+        with _statement():
+            return self._jobs.run(
+                call, NAME, lambda session: self._sessions.beside(call, session).table_names(sql)
+            )
+
+    def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
+        """Return the columns of a query."""
+        with _statement():
+            read = functools.partial(_frame, self._sessions, call, sql, tables)
+            return self._jobs.run(call, NAME, lambda session: read(session).schema.json())
+
+    def rows(
+        self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the stored values of the rows."""
+        read = functools.partial(_frame, self._sessions, call, sql, tables)
+        with _statement():
+            yield from stored_rows(self._jobs, call, NAME, read, spark_schema, options)
+
+    def stop(self) -> None:
+        """Do nothing: the session ends with its Spark."""
+
+
+@contextlib.contextmanager
+def _statement() -> Iterator[None]:
+    """Run a statement of a client's, whose values it is told about."""
+    try:
+        yield
+    except SparkportError:
+        raise
+    except Exception as error:
+        ours = statement_failure(error)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _frame(
+    sessions: QuerySessions, call: Call, sql: str, tables: Sequence[QueryTable], session: SparkSession
+) -> DataFrame:
+    return sessions.beside(call, session).frame(call, sql, tables)

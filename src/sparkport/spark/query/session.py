@@ -1,0 +1,165 @@
+"""A Spark session for the queries of clients, apart from the one that serves tables."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkport.catalog.call import Call
+from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
+from sparkport.spark.delta_jvm.transactions import forget
+from sparkport.spark.query import rules
+from sparkport.spark.query.tables import QueryTable, TableBindings, holding
+from sparkport.spark.sql_names import literal, quoted
+
+# Names in Spark's own catalog have nothing else in them.
+_PLAIN = re.compile(r"\w+", re.ASCII)
+_CATALOG = "spark_catalog"
+_IMPLEMENTATION = "spark.sql.catalogImplementation"
+_IN_MEMORY = "in-memory"
+_CONF = {
+    # Else `${env:HOME}` and `${spark:...}` in a text are replaced by what the server knows.
+    "spark.sql.variable.substitute": "false",
+    # Else parquet.`/etc/...` is a table.
+    "spark.sql.runSQLOnFiles": "false",
+    # Else a catalog of the user's gets to know the tables of queries.
+    f"spark.sql.catalog.{_CATALOG}": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+class QuerySessions:
+    """Gives the session for queries that belongs to a Spark.
+
+    Its catalog is of its own and in memory: it has just those tables of the warehouse that were
+    asked for, by name and folder, and no views, functions or variables of others.
+    """
+
+    def __init__(self, register: Callable[[SparkSession], Collection[str]]) -> None:
+        self._register = register
+        self._lock = threading.Lock()
+        self._current: tuple[SparkSession, QuerySession] | None = None
+
+    def beside(self, call: Call, session: SparkSession) -> QuerySession:
+        """Return the session for queries; another one when Spark has been started again."""
+        with holding(call, self._lock):
+            if self._current is None or self._current[0] is not session:
+                made = _new_session(session)
+                self._current = session, QuerySession(made, self._register(made))
+            return self._current[1]
+
+
+class QuerySession:
+    """Runs queries that were checked. Safe to use from many threads."""
+
+    def __init__(self, session: SparkSession, functions: Collection[str]) -> None:
+        self.session = session
+        self.functions = functions
+        self._tables = TableBindings(self._bind)
+
+    def frame(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> DataFrame:
+        """Return a query over these tables, analysed and not run. Raises for what is not allowed."""
+        with self._active():
+            self._parsed_names(sql)  # checks it: the analysis computes constants and reads files
+            with self._tables.using(call, tables):
+                frame = self.session.sql(sql)
+            analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
+        rules.check_analysed(_json(analysed), {table.key for table in tables}, self.functions)
+        return frame
+
+    def table_names(self, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query that may be analysed. Raises for what is not allowed."""
+        with self._active():
+            return list(dict.fromkeys(self._parsed_names(sql)))
+
+    def _parsed_names(self, sql: str) -> list[tuple[str, ...]]:
+        """Return the names of the tables in a query that may be analysed.
+
+        What WITH and WINDOW name is put in its place. None of this looks anything up or computes anything.
+        """
+        jvm = self.session._jvm  # noqa: SLF001
+        state = self.session._jsparkSession.sessionState()  # noqa: SLF001
+        plan = state.sqlParser().parsePlan(sql)
+        plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
+        plan = state.analyzer().WindowsSubstitution().apply(plan)
+        count = rules.check_parsed(_json(plan.toJSON()), self.functions)
+        names = [_name(relation) for relation in _relations(plan)]
+        if len(names) != count:
+            raise PermissionDeniedError("query does not allow this way to name a table")
+        return names
+
+    def _bind(self, table: QueryTable) -> None:
+        """Let a name stand for a table, whatever it stood for before."""
+        # With the catalog's name, since a schema may be called as another catalog of the user's is.
+        name = quoted(_CATALOG, *table.key)
+        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(_CATALOG, table.key[0])}")
+        # Its name alone: the files are not Spark's. Also what is left of an attempt that failed.
+        self.session.sql(f"DROP TABLE IF EXISTS {name}")
+        forget(table.root, self.session)
+        self.session.sql(f"CREATE TABLE {name} USING delta LOCATION {literal(table.root)}")
+
+    @contextlib.contextmanager
+    def _active(self) -> Iterator[None]:
+        """Let the parser on this thread go by the settings of the queries."""
+        jvm = self.session._jvm  # noqa: SLF001
+        sessions = jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+        sessions.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
+        try:
+            yield
+        finally:
+            sessions.clearActiveSession()
+
+
+def check_plain(name: str) -> None:
+    """Raise InvalidRequestError for a name that Spark's own catalog does not take."""
+    if not _PLAIN.fullmatch(name):
+        raise InvalidRequestError(
+            f"query cannot name {name!r}: only letters, digits and _ are possible in the names of its tables"
+        )
+
+
+def _new_session(session: SparkSession) -> SparkSession:
+    context = session.sparkContext
+    if context.getConf().get(_IMPLEMENTATION, _IN_MEMORY) != _IN_MEMORY:
+        raise UnsupportedOperationError("catalog", _CATALOG, "query: it is not in memory")
+    jvm = context._jvm  # noqa: SLF001
+    assert jvm is not None
+    options = jvm.java.util.HashMap()
+    for key, value in _CONF.items():
+        options.put(key, value)
+    # With a state of its own: a child of the other session would share its catalog.
+    java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # noqa: SLF001
+    return SparkSession(context, java)
+
+
+def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (Java objects)
+    """Yield what names tables in a plan and its subqueries."""
+    for part in (plan, *_listed(plan.subqueriesAll())):
+        for leaf in _listed(part.collectLeaves()):
+            kind = leaf.nodeName()
+            if kind == "RelationTimeTravel":
+                yield from _relations(leaf.relation())
+            elif kind == "UnresolvedRelation":
+                yield leaf
+
+
+def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
+    if relation.isStreaming() or not relation.options().isEmpty():
+        raise PermissionDeniedError("query does not allow streams, nor options of tables")
+    return tuple(map(str, _listed(relation.multipartIdentifier())))
+
+
+def _json(text: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise InvalidRequestError("the query is nested too deeply") from error
+
+
+def _listed(sequence: Any) -> list[Any]:  # noqa: ANN401  (a Scala sequence)
+    return [sequence.apply(number) for number in range(sequence.size())]

@@ -1,0 +1,147 @@
+"""Cut a snapshot's files into endpoints, and endpoints into the work of single Spark tasks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparkport.catalog.scan import ScanSlice
+from sparkport.errors import NotFoundError
+from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.deletion_vectors import keep_mask
+from sparkport.spark.delta.errors import PartitionValueError
+from sparkport.spark.delta.values import partition_scalar
+from sparkport.spark.model.columns import TableColumn
+from sparkport.spark.storage.filesystem import arrow_location
+from sparkport.spark.worker.parquet import Piece
+
+FILE_NUMBER = "\0file"
+"""The name of the column, if it is wanted, that has the number of the file that a row is from."""
+_MIB = 1 << 20
+_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the parts of a scan are, in bytes of Parquet that have to be read.
+
+    A scan begins with small units, so that its first rows come soon.
+    """
+
+    endpoint: int = 256 * _MIB
+    first_unit: int = 8 * _MIB
+    unit: int = 32 * _MIB
+    most_endpoints: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of bytes of a file."""
+
+    file: DataFile
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one task reads."""
+
+    parts: tuple[Part, ...]
+
+
+def endpoint_count(files: Sequence[DataFile], sizes: Sizes) -> int:
+    """Return into how many endpoints a scan of these files is best cut."""
+    total = sum(file.size for file in files)
+    return max(1, min(len(files), sizes.most_endpoints, round(total / sizes.endpoint)))
+
+
+def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:
+    """Return the files of one endpoint: a run of the list, cut by size, the same at every call."""
+    if part is None:
+        return list(files)
+    _check(part)
+    total = sum(file.size for file in files) or 1
+    found, before = [], 0
+    for file in files:
+        middle = before + file.size / 2
+        if min(int(middle * part.count / total), part.count - 1) == part.index:
+            found.append(file)
+        before += file.size
+    return found
+
+
+def all_or_none(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:
+    """Return all files for the first endpoint and none for others: how a scan is cut that cannot be."""
+    if part is None:
+        return list(files)
+    _check(part)
+    return [] if part.index else list(files)
+
+
+def units(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) -> Iterator[Unit]:
+    """Yield the units of an endpoint, in the order of its files.
+
+    `share` is how much of each file is read; the first `small` units are small ones.
+    """
+    parts: list[Part] = []
+    weight = 0.0
+    count = 0
+    for part in _parts(files, sizes, share):
+        parts.append(part)
+        weight += (part.stop - part.start) * share
+        if weight >= (sizes.first_unit if count < small else sizes.unit):
+            yield Unit(tuple(parts))
+            parts, weight, count = [], 0.0, count + 1
+    if parts:
+        yield Unit(tuple(parts))
+
+
+def _check(part: ScanSlice) -> None:
+    if not 0 <= part.index < part.count:
+        raise NotFoundError("slice", str(part.index))
+
+
+def piece(
+    part: Part,
+    root: str,
+    columns: Sequence[TableColumn],
+    first_number: int | None = None,
+    place: int | None = None,
+) -> Piece:
+    """Return what a task needs to know to read a part of a file.
+
+    Its rows may need numbers, and the file's own place among others may be wanted with them.
+    """
+    file = part.file
+    names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
+    constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
+    if place is not None:
+        constants += ((FILE_NUMBER, pa.scalar(place, pa.int32())),)
+    kept = None
+    if file.deletion_vector is not None:
+        assert file.physical_rows is not None
+        kept = keep_mask(file.deletion_vector, root, file.physical_rows)
+    # The last range has no end: should the log be wrong about the size, no row is lost.
+    stop = part.stop if part.stop < file.size else _END
+    return Piece(arrow_location(file.path), part.start, stop, constants, kept, first_number)
+
+
+def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:
+    text = file.partition_values.get(name)
+    try:
+        return partition_scalar(text, kind)
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise PartitionValueError(root, name, text, kind) from error
+
+
+def _parts(files: Sequence[DataFile], sizes: Sizes, share: float) -> Iterator[Part]:
+    """Yield whole files, and large ones in ranges: a task reads the row groups that begin in its range."""
+    for file in files:
+        pieces = max(1, round(file.size * share / (2 * sizes.unit)))
+        cuts = [file.size * number // pieces for number in range(pieces + 1)]
+        for start, stop in itertools.pairwise(cuts):
+            yield Part(file, start, stop)

@@ -1,0 +1,1 @@
+"""Row ids: handing them out, and finding rows by them."""

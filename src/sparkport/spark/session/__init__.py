@@ -1,0 +1,1 @@
+"""The Spark session: Java, its process, its settings and its jobs."""

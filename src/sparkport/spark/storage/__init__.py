@@ -1,0 +1,1 @@
+"""Files and folders on the local disk or in an object store."""

@@ -1,0 +1,270 @@
+"""A folder of Delta tables, laid out as Spark does: `<schema>.db/<table>`, and `<table>` in `default`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
+
+from sparkport.errors import NotFoundError, PreconditionError
+from sparkport.spark.delta.commits import commit_name
+from sparkport.spark.delta.errors import UnreadableLogError
+from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
+from sparkport.spark.storage.folder_names import HIDDEN, MORE, folder_of, joined, name_of, whole_folders
+
+_log = structlog.get_logger("sparkport.spark")
+
+DEFAULT_SCHEMA = "default"
+_LOG = "_delta_log"
+_SUFFIX = ".db"
+# File systems note times in ticks: within one, a change may leave the time as it was.
+_TICK_NS = 100_000_000
+_REMOTE_SECONDS = 2.0
+
+_Newest: TypeAlias = tuple[int, Stamp | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table of the warehouse: where it is, and its newest version.
+
+    `stamp` tells a commit from that of another table that took the place of this one.
+    """
+
+    schema: str
+    name: str
+    root: str
+    version: int
+    stamp: Stamp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All tables at one moment, by schema. `version` rises from one listing to a different one."""
+
+    version: int
+    schemas: Mapping[str, Mapping[str, TableEntry]]
+
+
+class Warehouse:
+    """Knows which tables there are. Others may add, change and drop tables meanwhile.
+
+    On a local disk every listing has all that is there, and costs one look at the time
+    of each folder. Other stores are listed again after a few seconds.
+    """
+
+    def __init__(self, root: str, *, clock: Callable[[], float] = time.time) -> None:
+        self.root = location_of(root)
+        self._clock = clock
+        self._is_local = "://" not in self.root
+        if self._is_local:
+            # Spark has another current folder, and takes a relative path for a name.
+            self.root = os.path.abspath(self.root)  # noqa: PTH100  (Path.resolve would follow links)
+        storage = storage_of(self.root)
+        self._folders: _Folders = _LocalFolders(storage, self.root) if self._is_local else _Folders(storage)
+        self._lock = threading.Lock()
+        # Later than any version of a server that ran before on the same folder.
+        self._listing = Listing(int(clock() * 1000), {})
+        self._listed_at = float("-inf")
+
+    def schema_folder(self, name: str) -> str:
+        """Return where the tables of a schema lie."""
+        if name.lower() == DEFAULT_SCHEMA:
+            return self.root
+        return f"{self.root}/{folder_of(name)}{_SUFFIX}"
+
+    def schema_folders(self, name: str) -> list[str]:
+        """Return the folders that make up a schema: those with the suffix, and those with tables in them.
+
+        A table of the same name is none of them, nor is a folder that only has the name.
+        """
+        with self._lock:
+            return [
+                folder
+                for found, folder in self._visible(self.root)
+                if name_of(found.removesuffix(_SUFFIX)) == name
+                and self._folders.newest(folder) is None
+                and (found.endswith(_SUFFIX) or self._has_tables(folder))
+            ]
+
+    def table_folder(self, schema: str, name: str) -> str:
+        """Return where a new table belongs."""
+        return f"{self.schema_folder(schema)}/{folder_of(name)}"
+
+    def listing(self, *, fresh: bool = False) -> Listing:
+        """Return the tables that are there; with `fresh`, those that are there now in any store."""
+        with self._lock:
+            now = self._clock()
+            if self._is_local or fresh or now - self._listed_at > _REMOTE_SECONDS:
+                schemas = self._look()
+                self._listed_at = now
+                if schemas != self._listing.schemas:
+                    self._listing = Listing(max(self._listing.version + 1, int(now * 1000)), schemas)
+            return self._listing
+
+    def tables(self, schema: str) -> Mapping[str, TableEntry]:
+        """Return the tables of a schema that are there; on a local disk without a look at the others."""
+        if not self._is_local:
+            return self.listing().schemas.get(schema, {})
+        with self._lock:
+            return self._look(schema).get(schema, {})
+
+    def expire(self) -> None:
+        """Look again at the next listing, in any store."""
+        with self._lock:
+            self._listed_at = float("-inf")
+
+    def _look(self, only: str | None = None) -> dict[str, dict[str, TableEntry]]:
+        found: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
+        for name, folder in self._visible(self.root):
+            schema = name_of(name.removesuffix(_SUFFIX))
+            if only not in {None, DEFAULT_SCHEMA, schema}:
+                continue
+            if self._add_table(found[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
+                continue
+            if only not in {None, schema}:
+                continue
+            tables: dict[str, TableEntry] = {}
+            for inner, root in self._visible(folder):
+                self._add_table(tables, schema, inner, root)
+            # An empty folder is a schema only if its name says so.
+            if tables or name.endswith(_SUFFIX):
+                found[schema] = found.get(schema, {}) | tables
+        return found
+
+    def _visible(self, folder: str, before: str = "") -> Iterator[tuple[str, str]]:
+        for name in self._folders.names(folder):
+            if name.startswith(MORE):
+                yield from self._visible(f"{folder}/{name}", before + name.removeprefix(MORE))
+            elif not name.startswith(HIDDEN):
+                yield joined(before, name), f"{folder}/{name}"
+
+    def _has_tables(self, folder: str) -> bool:
+        return any(self._folders.newest(root) is not None for _, root in self._visible(folder))
+
+    def _add_table(self, tables: dict[str, TableEntry], schema: str, folder: str, root: str) -> bool:
+        newest = self._folders.newest(root)
+        if newest is None:
+            return False
+        name = name_of(folder)
+        tables[name] = TableEntry(schema, name, root, *newest)
+        return True
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What a folder held when it was last read."""
+
+    modified_ns: int
+    read_ns: int
+    names: list[str]
+    newest: _Newest | None
+
+
+class _Folders:
+    """Reads folders."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def names(self, folder: str) -> list[str]:
+        """Return what is in a folder; nothing if there is no such folder."""
+        try:
+            return sorted(self._storage.names(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def newest(self, root: str) -> _Newest | None:
+        """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
+        try:
+            stamps = self._storage.stamps(f"{root}/{_LOG}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        version = _newest_version(list(stamps))
+        return None if version is None else (version, stamps.get(commit_name(version)))
+
+
+class _LocalFolders(_Folders):
+    """Reads a folder again only after it has changed."""
+
+    def __init__(self, storage: Storage, root: str) -> None:
+        super().__init__(storage)
+        self._root = root
+        self._known: dict[str, _Folder] = {}
+        self._unreadable: set[str] = set()
+
+    def names(self, folder: str) -> list[str]:
+        """Return what is in a folder; nothing if there is no such folder."""
+        found = self._read(folder)
+        return found.names if found else []
+
+    def newest(self, root: str) -> _Newest | None:
+        """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
+        found = self._read(f"{root}/{_LOG}")
+        return found.newest if found else None
+
+    def _read(self, folder: str) -> _Folder | None:
+        try:
+            modified = os.stat(folder).st_mtime_ns  # noqa: PTH116  (no Path for each of a thousand tables)
+        except (FileNotFoundError, NotADirectoryError):
+            self._known.pop(folder, None)
+            return None
+        except OSError as error:
+            self._leave_out(folder, str(error.strerror))
+            return None
+        known = self._known.get(folder)
+        if known and known.modified_ns == modified and known.read_ns - modified > _TICK_NS:
+            return known
+        now = time.time_ns()
+        try:
+            names = super().names(folder)
+            newest = self._newest_of(folder, names) if folder.endswith(_LOG) else None
+        except UnreadableLogError as error:
+            self._leave_out(folder, str(error))
+            return None
+        self._known[folder] = found = _Folder(modified, now, names, newest)
+        return found
+
+    def _newest_of(self, folder: str, names: list[str]) -> _Newest | None:
+        version = _newest_version(names)
+        if version is None:
+            return None
+        try:
+            return version, self._storage.stamp(f"{folder}/{commit_name(version)}")
+        except FileNotFoundError:
+            return version, None  # there is a checkpoint alone
+
+    def _leave_out(self, folder: str, reason: str) -> None:
+        """Say once that a folder cannot be looked into: what is beside it can be served.
+
+        Without the warehouse itself there is nothing beside it, and no tables would be a lie.
+        """
+        if folder == self._root:
+            raise PreconditionError(f"the server cannot look into its warehouse: {reason}")
+        if folder not in self._unreadable:
+            self._unreadable.add(folder)
+            _log.warning("folder left out of the listing", folder=folder, reason=reason)
+
+
+def schema_and_table(path: str) -> tuple[str, str]:
+    """Return the schema and the name of the table in a folder, given below the warehouse."""
+    match whole_folders(path):
+        case [table]:
+            return DEFAULT_SCHEMA, name_of(table)
+        case [schema, table]:
+            return name_of(schema.removesuffix(_SUFFIX)), name_of(table)
+        case _:
+            raise ValueError(f"{path!r} is no place for a table")
+
+
+def _newest_version(names: list[str]) -> int | None:
+    try:
+        return newest_version("", names)
+    except NotFoundError:
+        return None  # a folder where a table is only just being made

@@ -1,0 +1,212 @@
+"""Dropped tables, which stay for a while in the warehouse's trash and can be brought back.
+
+An entry is a folder `<milliseconds>-<random>` in which the table's folder lies under the path that it had in
+the warehouse. So its name and place say all that there is to know, nothing has to be written for it, and
+an entry comes and goes with one rename. Nothing else in the trash is ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from sparkport.errors import NotFoundError, PreconditionError
+from sparkport.spark.delta.durability import write_through
+from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.storage.folder_names import MORE
+from sparkport.spark.warehouse.listing import schema_and_table
+
+_log = structlog.get_logger("sparkport.spark")
+
+_ENTRY = re.compile(r"\d{13}-[0-9a-f]{32}(?:-gone)?")
+_GONE = "-gone"
+_LOG = "_delta_log"
+_MAX_ATTEMPTS = 3
+_MIN_FREE_BYTES = 1 << 30
+_MIN_FREE_SHARE = 20  # a twentieth of a disk that is not as large
+# Another server may be about to move a table there.
+_MIN_AGE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedTable:
+    """A table in the trash: its name, where it lay in the warehouse, where it is now, and since when."""
+
+    schema: str
+    name: str
+    original: Path
+    folder: Path
+    dropped_ms: int
+
+
+class Trash:
+    """The trash of a warehouse in a local folder, of which several servers may take care at once.
+
+    What is older than `hours` is removed, and while the disk is nearly full the oldest go first. In an
+    object store nothing can be moved, and the trash stays empty.
+    """
+
+    def __init__(
+        self, warehouse: str, hours: float = 24.0, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.hours = hours
+        self._warehouse = Path(warehouse)
+        self._folder = self._warehouse / "_sparkport" / "trash"
+        self._is_local = "://" not in warehouse
+        self._clock = clock
+        self._removing = threading.Lock()
+
+    def put(self, folder: Path) -> Path:
+        """Move a folder of the warehouse into the trash and return where it is; the name is free at once.
+
+        A folder that is a symbolic link is moved itself, and not what it points at.
+        Raises PreconditionError if it lies on another file system.
+        """
+        for attempt in range(_MAX_ATTEMPTS):
+            entry = self._folder / self._new_name()
+            target = entry / folder.relative_to(self._warehouse)
+            try:
+                target.parent.mkdir(parents=True)
+                folder.rename(target)
+            except OSError as error:
+                _remove_empty(entry)
+                # A server that makes room may have taken the new entry away.
+                is_last = attempt + 1 == _MAX_ATTEMPTS or not os.path.lexists(folder)
+                if error.errno == errno.ENOENT and not is_last:
+                    continue
+                if error.errno in {errno.EXDEV, errno.EBUSY}:
+                    raise PreconditionError(
+                        f"'{folder.name}' is a mounted disk, or lies on another one than the warehouse: it"
+                        " cannot be moved to the trash"
+                    ) from error
+                raise
+            write_through(folder.parent, target.parent)
+            prune(folder.parent)
+            return target
+        raise AssertionError("the last attempt returns or raises")
+
+    def delete(self, folder: Path) -> None:
+        """Remove a folder of the warehouse for good, from sight at once. It needs no room on the disk."""
+        gone = self._folder / f"{self._new_name()}{_GONE}"
+        folder.rename(gone)
+        write_through(folder.parent)
+        prune(folder.parent)
+        self._remove(gone)
+
+    def prepare(self) -> None:
+        """Make the folder of the trash while there is room for it."""
+        if self._is_local:
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def forget(self, place: Path) -> None:
+        """Remove the entry of a folder for good."""
+        self._remove(self._folder / place.relative_to(self._folder).parts[0])
+
+    def tables(self) -> list[DroppedTable]:
+        """Return the tables that can be brought back, those that were dropped last first."""
+        found = [self._table(entry) for entry in self._entries() if not entry.name.endswith(_GONE)]
+        return sorted((one for one in found if one), key=lambda one: one.dropped_ms, reverse=True)
+
+    def expires_ms(self, table: DroppedTable) -> int:
+        """Return when a table is removed from the trash, if the disk has room until then."""
+        return table.dropped_ms + int(self.hours * 3_600_000)
+
+    def sweep(self) -> None:
+        """Remove what has been in the trash for long enough, and what another server has not finished."""
+        before = self._clock() - max(self.hours * 3600, _MIN_AGE_SECONDS)
+        for entry in self._entries():
+            if entry.name.endswith(_GONE) or _dropped_ms(entry) / 1000 <= before:
+                self._remove(entry)
+
+    def make_room(self) -> None:
+        """Remove the oldest entries while the disk of the warehouse is nearly full."""
+        for entry in sorted(self._entries(), key=_dropped_ms):
+            usage = shutil.disk_usage(self._folder)
+            if usage.free >= min(_MIN_FREE_BYTES, usage.total // _MIN_FREE_SHARE):
+                return
+            _log.warning("the disk is nearly full: a dropped table is removed early", entry=entry.name)
+            self._remove(entry)
+
+    def _new_name(self) -> str:
+        return f"{int(self._clock() * 1000):013}-{uuid.uuid4().hex}"
+
+    def _entries(self) -> Iterator[Path]:
+        if not self._is_local:
+            return
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(self._folder):  # noqa: PTH208  (names, not paths)
+                if _ENTRY.fullmatch(name):
+                    yield self._folder / name
+
+    def _table(self, entry: Path) -> DroppedTable | None:
+        folder = _table_folder(entry)
+        if folder is None:
+            return None
+        relative = folder.relative_to(entry)
+        try:
+            schema, name = schema_and_table(str(relative))
+        except ValueError:
+            return None  # nothing that this server has put there
+        return DroppedTable(schema, name, self._warehouse / relative, folder, _dropped_ms(entry))
+
+    def _remove(self, entry: Path) -> None:
+        """Remove an entry: first from the sight of whoever wants to bring it back, then from the disk."""
+        gone = entry if entry.name.endswith(_GONE) else entry.with_name(f"{entry.name}{_GONE}")
+        with self._removing:
+            try:
+                if gone != entry:
+                    entry.rename(gone)
+                shutil.rmtree(gone)
+            except FileNotFoundError:
+                return  # another server was faster
+            except OSError as error:
+                _log.warning("a dropped table could not be removed", entry=entry.name, reason=error.strerror)
+
+
+def prune(folder: Path) -> None:
+    """Remove the folders of a long name that hold nothing any more."""
+    with contextlib.suppress(OSError):
+        while folder.name.startswith(MORE):
+            folder.rmdir()
+            folder = folder.parent
+
+
+def _table_folder(entry: Path) -> Path | None:
+    """Return the folder in an entry that is a table; None if there is none, or not yet, or no more."""
+    folder = entry
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        while len(names := os.listdir(folder)) == 1:  # noqa: PTH208
+            folder /= names[0]
+            if folder.is_symlink() or _has_versions(folder / _LOG):
+                return folder
+    return None
+
+
+def _has_versions(log: Path) -> bool:
+    try:
+        newest_version(str(log.parent), os.listdir(log))  # noqa: PTH208
+    except (NotFoundError, FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _dropped_ms(entry: Path) -> int:
+    return int(entry.name.partition("-")[0])
+
+
+def _remove_empty(entry: Path) -> None:
+    """Remove an entry that nothing was moved to."""
+    with contextlib.suppress(OSError):
+        for folder, _, _ in os.walk(entry, topdown=False):
+            Path(folder).rmdir()

@@ -1,0 +1,367 @@
+"""What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
+
+Executors need pyarrow but not sparkport: away from the server's own machine this module and
+`calendars` are shipped by value, so they import nothing else of the package.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from sparkport.spark.worker.julian_dates import legacy_columns, rebased
+
+_FIELD_ID = b"PARQUET:field_id"
+_NOT_STORED = "\0"  # begins the names of columns that are in no file
+POSITION = f"{_NOT_STORED}position"
+"""The name of the column, if it is wanted, that has the position of each row in its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRead:
+    """A column to read: what it is called in the file, and as what it is wanted.
+
+    Both fields have the same shape; `physical` has the names of the file, nested ones
+    too, and the ids of the file where columns are found by id.
+    """
+
+    physical: pa.Field
+    wanted: pa.Field
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What all units of one scan have in common.
+
+    The filter speaks of the columns by their physical names; rows for which it is not true are left out.
+    `id_name` is the physical name of the row id, for which rows that have none get their number. With
+    `threads` a task decodes columns side by side: it is alone.
+    """
+
+    columns: tuple[ColumnRead, ...]
+    by_id: bool = False
+    filter: Any = None
+    filter_columns: tuple[ColumnRead, ...] = ()
+    batch_rows: int = 65_536
+    id_name: str = ""
+    threads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a file: the row groups whose middle lies between two offsets.
+
+    `location` is one of Arrow's: a local path, or a store's scheme, authority and key as they are.
+
+    `constants` has the columns that are not in the file, by physical name; `kept` has a bit per row
+    of the file that is set unless the row was deleted. The rows of the file are numbered downwards
+    from `first_number`; without it every row has an id.
+    """
+
+    location: str
+    start: int
+    stop: int
+    constants: tuple[tuple[str, pa.Scalar], ...] = ()
+    kept: bytes | None = None
+    first_number: int | None = None
+
+
+def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a piece under the names and types wanted, in the order of the file."""
+    import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
+
+    filesystem, path = _located(piece.location)
+    fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
+    metadata = fragment.metadata
+    legacy = legacy_columns(metadata)
+    groups = _row_groups(metadata, piece)
+    if plan.filter is not None and not legacy:  # the statistics are in the other calendar too
+        groups &= _possible(fragment, plan, piece)
+    if not groups:
+        return
+    with filesystem.open_input_file(path) as source:
+        parquet = pq.ParquetFile(
+            source,
+            metadata=metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit="us",
+            memory_map=True,
+            read_dictionary=_repetitive(metadata, groups),
+        )
+        probe = _probe(plan)
+        for group in sorted(groups):
+            reach = None
+            if probe is not None:
+                tested = _group(parquet, group, probe, piece, legacy)
+                reach = max((stop for stop, batch in tested if batch.num_rows), default=None)
+                if reach is None:
+                    continue
+            for stop, batch in _group(parquet, group, plan, piece, legacy):
+                if batch.num_rows:
+                    yield batch
+                if reach is not None and stop >= reach:
+                    break
+
+
+def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int]) -> Iterator[int]:
+    """Write the rows of all pieces to a new file as an Arrow stream; return how many there are.
+
+    Stops early when the file's folder is gone: nobody waits for the rows any more.
+    """
+    list(rows)  # a worker is used again only if it has read all its input
+    arrow_schema = pa.schema([column.wanted for column in plan.columns])
+    folder = os.path.dirname(path)  # noqa: PTH120  (a worker that needs no pathlib starts sooner)
+    count = 0
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, arrow_schema) as writer:
+        for piece in pieces:
+            for batch in read(plan, piece):
+                if not os.path.exists(folder):  # noqa: PTH110  (as above)
+                    return
+                writer.write_batch(batch)
+                count += batch.num_rows
+    yield count
+
+
+def blobs(plan: ReadPlan, pieces: list[Piece], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of all pieces, each batch as one binary value: an Arrow message without schema."""
+    for _ in rows:
+        for piece in pieces:
+            for batch in read(plan, piece):
+                yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
+
+
+def _located(location: str) -> tuple[pafs.FileSystem, str]:
+    scheme, is_remote, rest = location.partition("://")
+    if not is_remote:
+        return pafs.LocalFileSystem(use_mmap=True), location
+    authority, _, key = rest.partition("/")
+    # The key is no part of the URI: it is not percent-encoded.
+    filesystem, base = pafs.FileSystem.from_uri(f"{scheme}://{authority}/")
+    return filesystem, f"{base.rstrip('/')}/{key}"
+
+
+def _probe(plan: ReadPlan) -> ReadPlan | None:
+    """Return a plan that reads only what the filter tests, if that is not everything.
+
+    Where no row matches, or none after some, the other columns need not be decoded.
+    """
+    tested = {column.physical.name for column in plan.filter_columns}
+    read = {column.physical.name for column in plan.columns}
+    if not tested or tested.issuperset(name for name in read if not name.startswith(_NOT_STORED)):
+        return None
+    return replace(plan, columns=plan.filter_columns)
+
+
+def _group(
+    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: Piece, legacy: frozenset[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a row group that are wanted, bit by bit, with the position where each bit ends."""
+    metadata = parquet.metadata
+    present = _present(metadata.schema.to_arrow_schema(), plan)
+    names = sorted(set(present.values()))
+    located = piece.first_number is not None or any(c.physical.name == POSITION for c in plan.columns)
+    if located:
+        present[POSITION] = POSITION
+    constants = dict(piece.constants)
+    offset = sum(metadata.row_group(i).num_rows for i in range(group))
+    for raw in _raw_batches(parquet, group, names, plan):
+        stop = offset + raw.num_rows
+        rows = rebased(raw, legacy, metadata) if legacy else raw
+        rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
+        rows = _kept(rows, piece.kept, offset)
+        offset = stop
+        yield stop, _shaped(plan, rows, present, constants, piece.first_number)
+
+
+def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:
+    found = set()
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        first = group.column(0) if group.num_columns else None
+        begin = 0
+        if first is not None:
+            begin = first.dictionary_page_offset or first.data_page_offset
+        size = sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+        if piece.start <= begin + size // 2 < piece.stop:
+            found.add(index)
+    return found
+
+
+def _possible(fragment: Any, plan: ReadPlan, piece: Piece) -> set[int]:  # noqa: ANN401  (as above)
+    """Return the row groups whose statistics let the filter be true.
+
+    Without an opinion where the file's columns are not those that the filter was made for.
+    """
+    everything = {group.id for group in fragment.row_groups}
+    file_schema = fragment.physical_schema
+    constants = {name for name, _ in piece.constants}
+    for column in plan.filter_columns:
+        index = file_schema.get_field_index(column.physical.name)
+        if plan.by_id or column.physical.name in constants or index < 0:
+            return everything
+        if column.physical.name == plan.id_name and piece.first_number is not None:
+            return everything  # the file knows nothing of the numbers
+        # Fields of structs may have other names in the file than those that the filter knows.
+        if not file_schema.field(index).type == column.physical.type == column.wanted.type:
+            return everything
+    return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
+
+
+def _present(file_schema: pa.Schema, plan: ReadPlan) -> dict[str, str]:
+    """Return the file's name of each wanted column that it has, by physical name."""
+    found = {}
+    for column in (*plan.columns, *plan.filter_columns):
+        index = _child_index(list(file_schema), column.physical, by_id=plan.by_id)
+        if index is not None:
+            found[column.physical.name] = file_schema.field(index).name
+    return found
+
+
+def _child_index(fields: list[pa.Field], wanted: pa.Field, *, by_id: bool) -> int | None:
+    for index, field in enumerate(fields):
+        if by_id:
+            number = (wanted.metadata or {}).get(_FIELD_ID)
+            if number is not None and (field.metadata or {}).get(_FIELD_ID) == number:
+                return index
+        elif field.name == wanted.name:
+            return index
+    return None
+
+
+def _raw_batches(
+    parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
+) -> Iterator[pa.RecordBatch]:
+    if names:
+        plain = parquet.metadata.schema.to_arrow_schema()
+        for batch in parquet.iter_batches(
+            plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
+        ):
+            yield _written_out(batch, plain)
+        return
+    left = parquet.metadata.row_group(group).num_rows
+    while left > 0:
+        rows = min(left, plan.batch_rows)
+        yield pa.record_batch([pa.nulls(rows)], ["none"])
+        left -= rows
+
+
+def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:
+    """Return the columns of texts that are nearly all repeated: their dictionaries are decoded but once."""
+    plain = metadata.schema.to_arrow_schema()
+    names = []
+    for index in range(metadata.num_columns):
+        leaf = metadata.schema.column(index)
+        is_text = leaf.path == leaf.name and plain.field(leaf.name).type == pa.string()
+        chunks = (metadata.row_group(group).column(index) for group in groups)
+        if is_text and all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values for chunk in chunks
+        ):
+            names.append(leaf.name)
+    return names
+
+
+def _written_out(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in which no column is a dictionary that is none in the file."""
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(plain.field(field.name).type):
+            batch = batch.set_column(index, field.name, batch.column(index).dictionary_decode())
+    return batch
+
+
+def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
+    if kept is None:
+        return batch
+    mask = pa.BooleanArray.from_buffers(
+        pa.bool_(), batch.num_rows, [None, pa.py_buffer(kept)], null_count=0, offset=offset
+    )
+    return batch.filter(mask)
+
+
+def _shaped(
+    plan: ReadPlan,
+    rows: pa.RecordBatch,
+    present: dict[str, str],
+    constants: dict[str, pa.Scalar],
+    first_number: int | None,
+) -> pa.RecordBatch:
+    """Give the columns their names and types, and apply the filter."""
+
+    def column(read: ColumnRead) -> pa.Array:
+        found = stored(read)
+        if read.physical.name == plan.id_name and first_number is not None:
+            numbers = pa.compute.subtract(pa.scalar(first_number, pa.int64()), rows.column(POSITION))
+            return pa.compute.coalesce(found, numbers)
+        return found
+
+    def stored(read: ColumnRead) -> pa.Array:
+        name = read.physical.name
+        if name in constants:
+            return pa.repeat(constants[name], rows.num_rows)
+        if name not in present:
+            return pa.nulls(rows.num_rows, read.wanted.type)
+        return _conformed(rows.column(present[name]), read.physical, read.wanted, by_id=plan.by_id)
+
+    reads = {read.physical.name: read for read in (*plan.columns, *plan.filter_columns)}
+    if not reads:
+        found = pa.record_batch([pa.nulls(rows.num_rows)], [""])
+    else:
+        found = pa.record_batch([column(read) for read in reads.values()], list(reads))
+        if plan.filter is not None:
+            found = found.filter(plan.filter)
+    found = found.select([read.physical.name for read in plan.columns])
+    if plan.columns:  # a batch made of no columns would have no rows
+        found = pa.record_batch(found.columns, schema=pa.schema([read.wanted for read in plan.columns]))
+    return found
+
+
+def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:
+    """Return the values under the names and types wanted; what the file does not have is null."""
+    # Names alone prove nothing: a field that was dropped or renamed may have left its name to another.
+    if array.type == wanted.type and (physical.type == wanted.type or not wanted.type.num_fields):
+        return array
+    if pa.types.is_struct(wanted.type) and pa.types.is_struct(array.type):
+        fields = [array.type.field(i) for i in range(array.type.num_fields)]
+        parts = []
+        for inner, target in zip(physical.type, wanted.type, strict=True):
+            index = _child_index(fields, inner, by_id=by_id)
+            if index is None:
+                parts.append(pa.nulls(len(array), target.type))
+            else:
+                parts.append(_conformed(array.field(index), inner, target, by_id=by_id))
+        return pa.StructArray.from_arrays(parts, fields=list(wanted.type), mask=_nulls(array))
+    if pa.types.is_list(wanted.type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        if pa.types.is_large_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        offsets, values = _items(array, array.values)
+        items = _conformed(values, physical.type.value_field, wanted.type.value_field, by_id=by_id)
+        return pa.ListArray.from_arrays(offsets, items, type=wanted.type, mask=_nulls(array))
+    if pa.types.is_map(wanted.type) and pa.types.is_map(array.type):
+        keys = _conformed(array.keys, physical.type.key_field, wanted.type.key_field, by_id=by_id)
+        items = _conformed(array.items, physical.type.item_field, wanted.type.item_field, by_id=by_id)
+        offsets, _ = _items(array, array.keys)
+        base = array.offsets[0].as_py() if len(array) else 0
+        size = (array.offsets[len(array)].as_py() if len(array) else 0) - base
+        return pa.MapArray.from_arrays(
+            offsets, keys.slice(base, size), items.slice(base, size), type=wanted.type, mask=_nulls(array)
+        )
+    # Nanoseconds of other writers are cut, as Spark does.
+    return array.cast(wanted.type, safe=not pa.types.is_timestamp(wanted.type))
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _items(array: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return offsets that begin at zero and the values they count in: a mask allows no sliced parents."""
+    if not len(array):
+        return pa.array([0], pa.int32()), values.slice(0, 0)
+    base = array.offsets[0].as_py()
+    offsets = pa.compute.subtract(array.offsets, pa.scalar(base, pa.int32()))
+    return offsets, values.slice(base, array.offsets[len(array)].as_py() - base)

@@ -1,0 +1,164 @@
+"""Constraints enforced on the rows of a statement, before they become part of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkport.arrow.taking import take_batch
+from sparkport.catalog.call import Call
+from sparkport.catalog.predicates import (
+    And,
+    Column,
+    Comparison,
+    ComparisonOperator,
+    Constant,
+    Expression,
+    In,
+)
+from sparkport.catalog.rowid import rowid_name
+from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
+from sparkport.catalog.tables import TableConstraints
+from sparkport.expressions import referenced_columns
+from sparkport.expressions.constraints import check_expressions
+from sparkport.toolkit.keys import Key, KeySet, keys_of
+
+_MOST_LISTED = 1000
+
+
+class Readable(Protocol):
+    """What a check needs of the table."""
+
+    @property
+    def name(self) -> str:
+        """The table's name, for messages."""
+        raise NotImplementedError
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns, with the row id last if there is one."""
+        raise NotImplementedError
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Read some columns."""
+        raise NotImplementedError
+
+
+class UncheckedRowsError(Exception):
+    """Rows have to pass CHECKs first, which is not done while others wait for the commit."""
+
+
+class RowChecks:
+    """Checks new rows as they come; keys when all have come, among themselves and against the table.
+
+    Of the rows of an INSERT only the columns of keys are kept.
+    """
+
+    def __init__(self, call: Call, table: Readable, constraints: TableConstraints) -> None:
+        self._call = call
+        self._table = table
+        self._checks = constraints.checks
+        self._keys = keys_of(constraints)
+        self._kept: list[pa.RecordBatch] = []
+        self._passed: dict[int, pa.RecordBatch] = {}
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether rows have to be evaluated."""
+        return bool(self._checks)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether nobody else may write between `check_keys` and the commit."""
+        return bool(self._keys)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is something to check at all."""
+        return bool(self._keys or self._checks)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Check rows that have all columns. Raises ConstraintViolationError."""
+        if self._checks:
+            check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
+        self._keep_keys(rows)
+
+    def evaluate(self, place: int, rows: pa.RecordBatch) -> None:
+        """Check rows that will be there if nobody changes the table. Raises ConstraintViolationError.
+
+        `place` tells the batches of a statement apart.
+        """
+        if not self._has_passed(place, rows):
+            check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
+            self._passed[place] = self._read_by_checks(rows)
+
+    def add_evaluated(self, place: int, rows: pa.RecordBatch) -> None:
+        """Take rows that have passed `evaluate`. Raises UncheckedRowsError for others."""
+        if self._checks and not self._has_passed(place, rows):
+            raise UncheckedRowsError
+        self._keep_keys(rows)
+
+    def forget_keys(self) -> None:
+        """Begin anew with the rows whose keys are compared."""
+        self._kept.clear()
+
+    def check_keys(self, version: int, replaced: np.typing.NDArray[np.int64] | None = None) -> None:
+        """Raise ConstraintViolationError if a version would have a key twice; `replaced` rows have others."""
+        if not self._kept:
+            return
+        fresh = pa.Table.from_batches(self._kept)
+        for key in self._keys:
+            known = KeySet(self._table.name, key, fresh)
+            for rows in self._present(key, fresh, version, replaced):
+                known.check_apart(rows)
+
+    def _keep_keys(self, rows: pa.RecordBatch) -> None:
+        if self._keys and rows.num_rows:
+            keys = rows.select(sorted({name for key in self._keys for name in key.columns}))
+            # A copy: all columns of a message share its memory.
+            self._kept.append(take_batch(keys, np.arange(keys.num_rows)))
+
+    def _has_passed(self, place: int, rows: pa.RecordBatch) -> bool:
+        known, read = self._passed.get(place), self._read_by_checks(rows)
+        # NaN is not equal to itself, but to its bytes.
+        return known is not None and (read.equals(known) or read.serialize() == known.serialize())
+
+    def _read_by_checks(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        names = {name for text in self._checks for name in referenced_columns(text)}
+        return rows.select([name for name in rows.schema.names if name.lower() in names])
+
+    def _present(
+        self, key: Key, fresh: pa.Table, version: int, replaced: np.typing.NDArray[np.int64] | None
+    ) -> Iterator[pa.Table]:
+        """Yield the keys of a version that may be among the fresh ones."""
+        hidden = rowid_name(self._table.arrow_schema)
+        parts = [part for name in key.columns if (part := _near(name, fresh[name])) is not None]
+        condition = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
+        names = key.columns if replaced is None or hidden is None else (*key.columns, hidden)
+        point = TimePoint(TimeUnit.VERSION, str(version))
+        options = ScanOptions(columns=tuple(names), filter=condition, time_point=point)
+        for batch in self._table.scan(self._call.outside_transaction(), options):
+            rows = pa.Table.from_batches([batch])
+            if replaced is not None and hidden is not None:
+                rows = rows.filter(pc.invert(pc.is_in(rows[hidden], pa.array(replaced))))
+            if len(rows):
+                yield rows
+
+
+def _near(name: str, values: pa.ChunkedArray) -> Expression | None:
+    """Return a predicate that all these values pass, and few others; None for types it cannot be said of."""
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind)):
+        return None
+    distinct = values.unique().drop_null()
+    if not len(distinct):
+        return None
+    if len(distinct) <= _MOST_LISTED:
+        return In(Column(name), tuple(Constant(value) for value in distinct))
+    ends = pc.min_max(distinct)
+    at_least = Comparison(ComparisonOperator.GREATER_OR_EQUAL, Column(name), Constant(ends["min"]))
+    return And((at_least, Comparison(ComparisonOperator.LESS_OR_EQUAL, Column(name), Constant(ends["max"]))))

@@ -1,0 +1,206 @@
+"""Rows changed where they are: deletion vectors for the old, a new file for what replaces them, one commit.
+
+The server knows the files and positions of the rows, so that Spark has nothing to search or join.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from sparkport.spark.commit.idempotency import noted
+from sparkport.spark.commit.staged_frame import staged_rows
+from sparkport.spark.commit.staging import Stage
+from sparkport.spark.delta import data_files
+from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.data_files import discard, removed_on_failure
+from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange, MakeRows
+from sparkport.spark.errors import is_refusal
+from sparkport.spark.read.splits import FILE_NUMBER
+from sparkport.spark.worker.parquet import POSITION
+from sparkport.toolkit.repeats import Outcome
+
+MOST_UPDATED = 200_000
+"""Up to how many rows are updated like this: the server has them in memory."""
+MAX_UPDATED_BYTES = 128 << 20
+"""Up to how many bytes such rows may have, the old ones and the new values each."""
+MOST_DELETED = 10_000_000
+"""Up to how many rows are deleted like this: the server has their ids and positions in memory."""
+
+_ENABLED = "delta.enableDeletionVectors"
+# What Delta itself would have to do more for each file or row.
+_KEPT_BY_DELTA = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
+_HANDLED_BY_DELTA = frozenset({"clustering", "generatedColumns", "identityColumns", "icebergCompatV1"})
+_COLUMN_NOTES = ("delta.generationExpression", "delta.identity.start")
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows of a snapshot, as they are stored, with the file and the position of each as the last columns.
+
+    The rows have all columns, or just their ids.
+    """
+
+    found: DeltaSnapshot
+    rows: pa.Table
+    is_whole: bool
+
+    def files(self) -> Iterator[tuple[DataFile, Positions]]:
+        """Yield each file that has some of the rows, and where they are in it."""
+        numbers = self.rows.column(FILE_NUMBER).to_numpy()
+        positions = self.rows.column(POSITION).to_numpy()
+        for number in np.unique(numbers):
+            yield self.found.files[number], np.sort(positions[numbers == number])
+
+    @property
+    def touched(self) -> Iterator[DataFile]:
+        """Yield each file that has some of the rows."""
+        return (self.found.files[number] for number in np.unique(self.rows.column(FILE_NUMBER).to_numpy()))
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Stored rows to take the place of the located ones, Spark's fields for them, and where to stage them."""
+
+    rows: pa.Table
+    fields: Sequence[dict[str, Any]]
+    stage: Stage
+
+
+def is_possible(protocol: Protocol, metadata: Metadata) -> bool:
+    """Tell whether rows of a table may be changed like this; if not, Delta's own statements can do it."""
+    configuration = metadata.configuration
+    if "deletionVectors" not in protocol.writer_features or configuration.get(_ENABLED, "").lower() != "true":
+        return False
+    if any(configuration.get(key, "").lower() == "true" for key in _KEPT_BY_DELTA):
+        return False
+    notes = [field.get("metadata") or {} for field in metadata.schema["fields"]]
+    is_plain = not any(key in note for note in notes for key in _COLUMN_NOTES)
+    return is_plain and not _HANDLED_BY_DELTA & protocol.writer_features
+
+
+def commit(
+    table: str,
+    root: str,
+    located: Located,
+    new_rows: NewRows | None,
+    operation: str,
+    keys: Mapping[str, Outcome],
+    session: SparkSession,
+) -> CommitResult:
+    """Remove the located rows, and put others in their place.
+
+    With a key that the log has already, do nothing. Raises ConflictError if the rows are gone.
+    """
+    found = located.found
+    files = list(located.files())
+    shrunk = [
+        (file, deleted)
+        for file, positions in files
+        if len(deleted := _with_earlier(file, root, positions)) < (file.physical_rows or 0)
+    ]
+    vectors_file, vectors = write_vectors(root, [deleted for _, deleted in shrunk])
+    written = [vectors_file]
+    actions = [removal(file) for file, _ in files]
+    actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
+    is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MOST_ROWS
+    if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
+        with removed_on_failure(vectors_file):
+            new_file = data_files.write_file(root, found.metadata, new_rows.rows)
+        written.append(new_file.path)
+        actions.append(new_file.action)
+        new_rows = None
+    changed = "numUpdatedRows" if operation == "UPDATE" else "numDeletedRows"
+    metrics = {
+        changed: located.rows.num_rows,
+        "numCopiedRows": 0,
+        "numRemovedFiles": len(files) - len(shrunk),
+        "numDeletionVectorsAdded": len(shrunk),
+    }
+    try:
+        with _staged(new_rows) as rows:
+            change = FileChange(
+                table,
+                root,
+                found.metadata.table_id,
+                found.version,
+                operation,
+                noted(keys),
+                found.transactions,
+                actions,
+                metrics,
+                rows,
+            )
+            result = delta_transactions.commit_files(change, session)
+    except Exception as error:
+        if is_refusal(error):
+            discard(*written)
+        raise
+    if result.known:
+        discard(*written)
+    return result
+
+
+@contextlib.contextmanager
+def _staged(new_rows: NewRows | None) -> Iterator[MakeRows | None]:
+    """Put rows where Spark can read them."""
+    if new_rows is None:
+        yield None
+        return
+    stage = new_rows.stage.beside(new_rows.rows)
+    try:
+        yield functools.partial(staged_rows, new_rows.fields, [stage])
+    finally:
+        stage.remove()
+
+
+def _with_earlier(file: DataFile, root: str, positions: Positions) -> Positions:
+    if file.deletion_vector is None:
+        return positions
+    # Both are sorted and have nothing in common; that is faster than what NumPy does for any two sets.
+    return np.sort(np.concatenate([deleted_positions(file.deletion_vector, root), positions]), kind="stable")
+
+
+def removal(file: DataFile) -> str:
+    """Return the action that removes a file from the table, as JSON."""
+    said: dict[str, Any] = {
+        "path": file.logged_path,
+        "deletionTimestamp": int(time.time() * 1000),
+        "dataChange": True,
+        "extendedFileMetadata": True,
+        "partitionValues": dict(file.partition_values),
+        "size": file.size,
+    }
+    if file.deletion_vector is not None:
+        said["deletionVector"] = file.deletion_vector.logged
+    return json.dumps({"remove": said})
+
+
+def _addition(file: DataFile, vector: dict[str, Any]) -> str:
+    assert file.statistics is not None
+    statistics = {**json.loads(file.statistics), "tightBounds": False}
+    said = {
+        "path": file.logged_path,
+        "partitionValues": dict(file.partition_values),
+        "size": file.size,
+        "modificationTime": file.modification_ms,
+        "dataChange": True,
+        "stats": json.dumps(statistics),
+        "deletionVector": vector,
+    }
+    return json.dumps({"add": said})

@@ -1,0 +1,292 @@
+"""What statements share, and INSERT: rows are staged as they come, then committed at once."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sparkport.arrow.conform import batch_of, conform_batch
+from sparkport.catalog.budget import Reservation
+from sparkport.catalog.call import Call
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
+from sparkport.errors import InvalidRequestError, NotFoundError
+from sparkport.expressions.constraints import check_not_null
+from sparkport.spark.commit.conflict_detection import NO_IDS, Basis, FinalConflictError, Ids, Versioned
+from sparkport.spark.commit.group_commit import Committed, TableCommits
+from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.staging import Stage
+from sparkport.spark.delta.actions import DataFile, Metadata
+from sparkport.spark.delta.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.engine import Engine
+from sparkport.spark.errors import writing
+from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
+from sparkport.spark.model.constraints import own_constraints
+from sparkport.spark.model.schema_evolution import bare
+from sparkport.spark.row_ids.provisional import OF_NO_FILE
+from sparkport.spark.sql_names import staged_name
+from sparkport.spark.types import encode
+from sparkport.spark.warehouse.snapshots import OwnWrite
+from sparkport.spark.write.constraint_checks import Readable, RowChecks, UncheckedRowsError
+from sparkport.spark.write.deletion_vector_update import Located
+from sparkport.toolkit.repeats import KeyMaker, StatementKey, check_returnable
+
+_MAX_TRIES = 5
+
+
+class Target(Readable, Versioned, Protocol):
+    """What a statement needs of its table."""
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        raise NotImplementedError
+
+    @property
+    def gate(self) -> Gate:
+        """Where ALTER waits for statements that commit, and they for it."""
+        raise NotImplementedError
+
+    def newest_metadata(self) -> Metadata:
+        """Return the columns and properties as they are now."""
+        raise NotImplementedError
+
+    def newest_snapshot(self) -> DeltaSnapshot:
+        """Return the table as it is now."""
+        raise NotImplementedError
+
+    def rows_of(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, columns: tuple[str, ...] | None = None
+    ) -> pa.Table:
+        """Return the rows of a snapshot with these ids, in no order; of all columns, or of some."""
+        raise NotImplementedError
+
+    def locate(
+        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, held: Reservation, *, max_bytes: int
+    ) -> Located | None:
+        """Return the rows of a snapshot with these ids, and where they are; None if only Spark can read it.
+
+        They are whole up to so many bytes, else only their ids; 0 is not to read more. Memory for them is
+        held in `held`. Raises LimitExceededError when none is left.
+        """
+        raise NotImplementedError
+
+    def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
+        """Return the files of a snapshot in which rows with these ids may be."""
+        raise NotImplementedError
+
+    def seen_snapshot(self, call: Call) -> DeltaSnapshot | None:
+        """Return what the call sees, None if it always sees the newest version."""
+        raise NotImplementedError
+
+    def bases(self, call: Call) -> list[Basis]:
+        """Return what the rows of the call's statement were read from: that must be as it was then."""
+        raise NotImplementedError
+
+    def version_after(self, call: Call, version: int | None) -> str | None:
+        """Return the snapshot that a client may take its rows to be of after a commit of its own."""
+        raise NotImplementedError
+
+    def wrote(self, call: Call, write: OwnWrite | None) -> None:
+        """Note that the call has committed; None if it is not known in which version."""
+        raise NotImplementedError
+
+
+class SparkStatement(Statement):
+    """Keeps rows out of sight until `commit`."""
+
+    operation = ""
+
+    def __init__(
+        self, call: Call, engine: Engine, target: Target, *, returning: bool, columns: tuple[str, ...] = ()
+    ) -> None:
+        self._call = call
+        self._target = target
+        self._name = target.name
+        self._path = str(target)
+        self._transactions = engine.transactions
+        self._transactions.check(call)
+        self._returning = returning
+        self._root = target.root
+        self._metadata = target.newest_metadata()
+        self._commits: TableCommits = engine.commits(target.root, self._metadata.table_id, self._path)
+        self._row_ids = engine.row_ids(target.root, self._metadata.table_id)
+        self._constraints = own_constraints(self._metadata)
+        self._columns = table_columns(self._metadata)
+        self._shown = pa.schema([column.exact for column in self._columns])
+        self._plain = without_rowid(self._shown)
+        self._stage = Stage(engine.staging)
+        self._keys = KeyMaker(call, self.operation, columns)
+        self._version = call.if_version
+        self._over = False
+
+    @property
+    def version(self) -> str | None:
+        """The snapshot that a client with `if_version` may take its rows to be of."""
+        return self._version
+
+    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Stage a batch and answer with its rows if that was asked for."""
+        self._check_open()
+        self._keys.add(batch)
+        return self._staged(batch)
+
+    def commit(self) -> int:
+        """Make everything staged visible in one commit."""
+        self._check_open()
+        self._over = True
+        key = self._keys.key()
+        try:
+            with writing():
+                self._stage.close()
+                self._transactions.check(self._call)
+                committed = self._committed(key)
+            if committed.affected:
+                version = committed.version
+                write = None if version is None else self._own_write(committed, version)
+                self._target.wrote(self._call, write)
+                self._version = self._target.version_after(self._call, version)
+        finally:
+            self._stage.remove()
+        return committed.affected
+
+    def abort(self) -> None:
+        """Forget what was staged."""
+        self._over = True
+        self._stage.remove()
+
+    def _committed(self, key: StatementKey | None) -> Committed:
+        """Evaluate what has to be evaluated, then commit; again if others have changed the rows meanwhile."""
+        for _ in range(_MAX_TRIES):
+            self._call.check()
+            self._prepare()
+            try:
+                with self._target.gate.shared(self._call), self._commits.turn(self._call, key):
+                    return self._committed_once(key)
+            except UncheckedRowsError:
+                continue
+        raise FinalConflictError(self._name, "others kept changing the same rows")
+
+    def _prepare(self) -> None:
+        """Do what takes long and can be done while others commit."""
+
+    def _committed_once(self, key: StatementKey | None) -> Committed:
+        """Commit, unless another statement with the same key has done so meanwhile."""
+        self._check_same_table(self._target.newest_metadata())
+        done = self._commits.outcome(key)
+        if done is not None:
+            check_returnable(done, returning=self._returning)
+            return Committed(done)
+        return self._applied(key)
+
+    @abstractmethod
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        raise NotImplementedError
+
+    @abstractmethod
+    def _applied(self, key: StatementKey | None) -> Committed:
+        """Commit."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _own_write(self, committed: Committed, version: int) -> OwnWrite:
+        """Return what the transaction of the statement has to know of its commit."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise InvalidRequestError("the statement is over")
+        self._call.check()
+
+    def _check_same_table(self, newest: Metadata) -> None:
+        """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
+        if self._target.root != self._root or newest.table_id != self._metadata.table_id:
+            raise NotFoundError("table", self._path)
+
+    def _check_same_columns(self, newest: Metadata) -> None:
+        if (
+            _plain_fields(newest) != _plain_fields(self._metadata)
+            or own_constraints(newest) != self._constraints
+        ):
+            raise FinalConflictError(self._name, "its columns were altered meanwhile")
+
+    def _spark_fields(self) -> list[dict[str, Any]]:
+        """Return how Spark reads what is staged for all columns."""
+        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+        return [bare(fields[column.logical]) for column in self._columns]
+
+    def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
+        stored = [encode(array, column.exact) for array, column in zip(arrays, columns, strict=True)]
+        self._stage.add(pa.RecordBatch.from_arrays(stored, [column.logical for column in columns]))
+
+
+def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
+    """Return the columns but for the ids: a table may have been adopted meanwhile."""
+    return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
+
+
+def _own_layout(engine: Engine, root: str, metadata: Metadata) -> Layout | None:
+    """Return how new rows lie in files of a table, None if only Spark can write these."""
+    protocol = engine.log(root).heading().protocol
+    if engine.host.is_connect or not can_write(root, protocol, metadata):
+        return None
+    layout = layout_of(metadata)
+    # Should the table be changed meanwhile, Spark reads the files, and must not take names apart.
+    is_readable = all(staged_name(name) == name for name in layout.names_in_files)
+    return layout if is_readable else None
+
+
+class InsertStatement(SparkStatement):
+    """Appends rows under fresh ids."""
+
+    operation = "INSERT"
+
+    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
+        super().__init__(call, engine, target, returning=returning)
+        self._stage = Stage(engine.staging, _own_layout(engine, target.root, self._metadata))
+        self._checks = RowChecks(call, target, self._constraints)
+        self._answered = 0
+        self._fresh: list[Ids] = []
+
+    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        rows = conform_batch(batch, self._plain)
+        check_not_null(self._target.name, rows, self._plain)
+        self._checks.add(rows)
+        arrays = list(rows.columns)
+        if len(self._shown) > len(self._plain):
+            ids = self._row_ids.take(rows.num_rows)
+            if self._stage.is_small:
+                self._fresh.append(ids)
+            arrays.append(pa.array(ids))
+        if rows.num_rows:
+            self._store(list(self._columns), arrays)
+        if not self._returning:
+            return None
+        if len(self._shown) == len(self._plain) and rowid_name(self._target.arrow_schema) is not None:
+            arrays.append(pa.array(OF_NO_FILE - self._answered - np.arange(rows.num_rows)))
+            self._answered += rows.num_rows
+            return batch_of(arrays, with_rowid(self._shown), rows.num_rows)
+        return batch_of(arrays, self._shown, rows.num_rows)
+
+    def _applied(self, key: StatementKey | None) -> Committed:
+        if not self._stage.rows:
+            return Committed(0)
+        plain = self._spark_fields()
+        # Keys are compared with those of the newest version, so that no other may come before the commit.
+        with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
+            newest = self._target.newest_snapshot()
+            self._check_same_columns(newest.metadata)
+            self._checks.check_keys(newest.version)
+            return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)
+
+    def _own_write(self, committed: Committed, version: int) -> OwnWrite:
+        if committed.is_alone:
+            return OwnWrite(version, NO_IDS)
+        # Small statements share files: what of them is its own can be told by the ids.
+        has_ids = len(self._shown) > len(self._plain)
+        return OwnWrite(version, NO_IDS if has_ids else None, np.concatenate([*self._fresh, NO_IDS]))

@@ -1,0 +1,1 @@
+"""Ready-made parts for backends: static catalogs, registries, buffered statements, idempotency."""

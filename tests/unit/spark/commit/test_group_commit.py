@@ -1,0 +1,147 @@
+"""Who commits together, and what becomes of them when that fails."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from sparkport.catalog import Call
+from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
+from sparkport.spark.commit.group_commit import TableCommits, _Append
+from sparkport.spark.commit.staging import Stage
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.session.jobs import Jobs
+from sparkport.toolkit.repeats import StatementKey
+
+
+class Spark:
+    """Stands for Spark: takes down what it is asked to append, and fails as told."""
+
+    def __init__(self) -> None:
+        self.appended: list[int] = []
+        self.failures: dict[int, SparkportError] = {}
+        self.gathered = threading.Event()
+
+    def run_to_end(self, call: Call, table: str, work: Any) -> CommitResult:
+        """Take down of how many statements an append is; the first waits for the others to gather."""
+        del call, table
+        if not self.appended:
+            self.gathered.wait(10)
+        *_, append = work.args  # which holds the lock of the folder meanwhile
+        size = len(append.args[1].stages)
+        self.appended.append(size)
+        if size in self.failures:
+            raise self.failures[size]
+        return CommitResult(len(self.appended))
+
+
+def outcomes(spark: Spark, folder: Path) -> list[str]:
+    """Append by one statement, and by two more that wait for it; return what each was told."""
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(folder)))
+    told = [""] * 3
+    threads = [threading.Thread(target=append, args=(commits, folder, told, number)) for number in range(3)]
+    threads[0].start()
+    while not commits._is_appending or commits._waiting:
+        threading.Event().wait(0.01)
+    for thread in threads[1:]:
+        thread.start()
+    while len(commits._waiting) < 2:
+        threading.Event().wait(0.01)
+    spark.gathered.set()
+    for thread in threads:
+        thread.join(10)
+    return told
+
+
+def append(
+    commits: TableCommits, folder: Path, told: list[str], number: int, call: Call | None = None
+) -> None:
+    """Append a row by one statement, and note what that was told."""
+    stage = Stage(str(folder))
+    stage.add(pa.record_batch({"n": [number]}))
+    stage.close()
+    try:
+        commits.append(call or Call(), None, stage, [])
+        told[number] = "done"
+    except SparkportError as error:
+        told[number] = type(error).__name__
+
+
+def test_those_who_wait_share_a_commit(tmp_path: Path) -> None:
+    """While one append is under way others gather, and the next commit takes them all."""
+    spark = Spark()
+
+    assert outcomes(spark, tmp_path) == ["done", "done", "done"]
+    assert spark.appended == [1, 2]
+
+
+def test_refused_joint_commit_is_tried_one_by_one(tmp_path: Path) -> None:
+    """Only the statement that is to blame gets the error."""
+    spark = Spark()
+    spark.failures[2] = InvalidRequestError("no")
+
+    assert outcomes(spark, tmp_path) == ["done", "done", "done"]
+    assert spark.appended == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("error", [UnavailableError("gone"), SparkportError("who knows")])
+def test_joint_commit_of_unknown_outcome_is_not_tried_again(tmp_path: Path, error: SparkportError) -> None:
+    """It may have landed before Spark was lost: again would be the rows twice."""
+    spark = Spark()
+    spark.failures[2] = error
+
+    assert outcomes(spark, tmp_path) == ["done", type(error).__name__, type(error).__name__]
+    assert spark.appended == [1, 2]
+
+
+def test_key_that_another_server_has_noted_tells_nothing_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When Spark is lost, only the statement whose own key is in the log is known to be done."""
+    spark = Spark()
+    spark.failures[2] = UnavailableError("gone")
+    spark.appended.append(0)  # so that nothing waits
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
+    monkeypatch.setattr(commits, "outcome", lambda key: None if key is None else 1)
+    stages = [Stage(str(tmp_path)), Stage(str(tmp_path))]
+    for stage in stages:
+        stage.add(pa.record_batch({"n": [1]}))
+    group = [_Append(stages[0], [], StatementKey("k", 1)), _Append(stages[1], [])]
+    commits._commit(group)
+
+    assert group[0].done.result().affected == 1
+    with pytest.raises(UnavailableError):
+        group[1].done.result()
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_next_commit_waits_a_moment_for_those_of_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """Clients that were answered together come back one after the other; one that waits may also go away."""
+    monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHERING_SHARE", 1e9)
+    monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHERING_SECONDS", 60)
+    spark = Spark()
+    spark.gathered.set()
+    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
+    commits._together, commits._seconds = 2, 1.0
+    told, call = [""] * 2, Call()
+    first = threading.Thread(target=append, args=(commits, tmp_path, told, 0, call))
+    first.start()
+    while not commits._waiting:
+        threading.Event().wait(0.01)
+    if not comes_back:
+        call.cancel()
+        first.join(10)
+        first = threading.Thread(target=append, args=(commits, tmp_path, told, 0))
+        first.start()
+    append(commits, tmp_path, told, 1)
+    first.join(10)
+
+    assert told == ["done", "done"]
+    assert spark.appended == [2]

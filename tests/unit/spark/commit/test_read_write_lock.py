@@ -1,0 +1,63 @@
+"""Who waits for whom at the gate of a table."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from sparkport.catalog import Call
+from sparkport.errors import CancelledError, DeadlineExceededError
+from sparkport.spark.commit.read_write_lock import Gate
+
+
+def test_many_are_inside_together() -> None:
+    """Those who share do not wait for each other."""
+    gate = Gate()
+    with gate.shared(Call()), gate.shared(Call(timeout=20)):
+        pass
+
+
+def test_one_alone_waits_for_those_inside() -> None:
+    """Nobody is inside with the one who wants to be alone."""
+    gate = Gate()
+    seen: list[str] = []
+
+    def alone() -> None:
+        with gate.alone(Call(timeout=10)):
+            seen.append("alone")
+
+    with gate.shared(Call()):
+        thread = threading.Thread(target=alone)
+        thread.start()
+        time.sleep(0.2)
+        seen.append("shared")
+    thread.join()
+
+    assert seen == ["shared", "alone"]
+
+
+@pytest.mark.parametrize("way", ["shared", "alone"])
+def test_who_comes_while_one_is_alone_waits_as_long_as_the_call_lives(way: str) -> None:
+    """A deadline ends the wait, and the gate stays as it was."""
+    gate = Gate()
+    with gate.alone(Call()), pytest.raises(DeadlineExceededError), getattr(gate, way)(Call(timeout=0.2)):
+        pass
+
+    with gate.alone(Call(timeout=20)):
+        pass
+
+
+def test_who_gives_up_waiting_lets_others_in() -> None:
+    """A cancelled wait to be alone does not keep the gate closed."""
+    gate = Gate()
+    call = Call()
+    timer = threading.Timer(0.2, call.cancel)
+    timer.start()
+    with gate.shared(Call()):
+        with pytest.raises(CancelledError), gate.alone(call):
+            pass
+        with gate.shared(Call(timeout=20)):
+            pass
+    timer.join()

@@ -1,0 +1,75 @@
+"""How scans are cut."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from sparkport.catalog import ScanSlice
+from sparkport.errors import NotFoundError
+from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.read.splits import Sizes, endpoint_count, files_of, units
+
+SIZES = Sizes(endpoint=1000, first_unit=50, unit=200, most_endpoints=8)
+
+
+def files(*sizes: int) -> list[DataFile]:
+    """Return files of these sizes."""
+    return [DataFile(f"/t/{number}", {}, size, 0) for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [([], 1), ([10], 1), ([5000], 1), ([600] * 10, 6), ([100] * 5, 1), ([1000] * 100, 8), ([0, 0], 1)],
+)
+def test_endpoints_have_about_the_size_asked_for(sizes: list[int], count: int) -> None:
+    """There are never more endpoints than files or than allowed, and at least one."""
+    assert endpoint_count(files(*sizes), SIZES) == count
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
+def test_endpoints_are_together_exactly_the_files(count: int) -> None:
+    """Each file is in one endpoint, and the endpoints one after the other have the order of the files."""
+    known = files(5, 0, 700, 3, 3, 3, 90, 1, 0, 12)
+    parts = [files_of(known, ScanSlice(index, count)) for index in range(count)]
+
+    assert list(itertools.chain.from_iterable(parts)) == known
+    assert files_of(known, None) == known
+
+
+def test_endpoint_that_does_not_exist_is_an_error() -> None:
+    """A ticket for the fourth of three parts means nothing."""
+    with pytest.raises(NotFoundError, match=r"^slice .3. not found$"):
+        files_of(files(1), ScanSlice(3, 3))
+
+
+def test_first_units_are_small() -> None:
+    """The first rows come soon; later units are worth a task."""
+    cut = list(units(files(*[25] * 40), SIZES, share=1.0, small=2))
+
+    assert [len(unit.parts) for unit in cut] == [2, 2, 8, 8, 8, 8, 4]
+
+
+def test_units_grow_as_fewer_columns_are_read() -> None:
+    """What counts is how much of the files has to be decoded."""
+    cut = list(units(files(*[25] * 40), SIZES, share=0.25, small=2))
+
+    assert [len(unit.parts) for unit in cut] == [8, 8, 24]
+
+
+def test_large_files_are_cut_without_gaps() -> None:
+    """The ranges of a file follow each other from its first byte to its last."""
+    parts = [part for unit in units(files(3000, 10), SIZES, share=1.0, small=1) for part in unit.parts]
+
+    assert [(part.start, part.stop) for part in parts] == [
+        (0, 375),
+        (375, 750),
+        (750, 1125),
+        (1125, 1500),
+        (1500, 1875),
+        (1875, 2250),
+        (2250, 2625),
+        (2625, 3000),
+        (0, 10),
+    ]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sparkport.spark.session.java_home import JavaHome
+from sparkport.spark.session.process import _command, _environment
+
+
+def test_secrets_are_not_on_the_command_line() -> None:
+    """Everyone on the machine can read the command lines of its processes."""
+    command = _command({"spark.hadoop.fs.s3a.secret.key": "hidden", "spark.app.name": "sparkport"})
+
+    assert command[1:] == ["--conf", "spark.app.name=sparkport", "pyspark-shell"]
+
+
+def test_a_small_runtime_is_started_without_the_module_it_lacks(tmp_path: Path) -> None:
+    """All other options reach the real launcher as they are."""
+    java = JavaHome(tmp_path / "small java", "21.0.8", has_vectors=False)
+    java.executable.parent.mkdir(parents=True)
+    java.executable.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    java.executable.chmod(0o755)
+    launcher = Path(_environment(java, tmp_path)["JAVA_HOME"]) / "bin" / "java"
+
+    options = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main"]
+    answer = subprocess.run([launcher, *options], capture_output=True, text=True, check=True)
+    assert answer.stdout == "-Xmx1g|-Da=b c|Main|"
+
+
+def test_java_does_not_get_the_settings_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever runs inside Spark can read its environment, and the token is no business of it."""
+    monkeypatch.setenv("SPARKPORT_TOKEN", "hidden")
+    monkeypatch.setenv("SPARKPORT_CONF", "spark.hadoop.fs.s3a.secret.key=hidden")
+    monkeypatch.setenv("SPARKPORT_IVY_SETTINGS", "/settings.xml")
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    environment = _environment(JavaHome(tmp_path, "21.0.8", has_vectors=True), tmp_path)
+
+    assert "hidden" not in " ".join(environment.values())
+    assert environment["SPARKPORT_IVY_SETTINGS"] == "/settings.xml"
+    assert environment["AWS_REGION"] == "eu-north-1"
