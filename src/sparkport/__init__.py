@@ -1,8 +1,8 @@
 """The server between DuckDB and Spark."""
 
 from sparkport.app import App, Server
-from sparkport.catalog import CatalogBuilder
 from sparkport.flight.transport.limits import ServerLimits
+from sparkport.toolkit import CatalogBuilder
 
 __all__ = ["App", "CatalogBuilder", "Server", "ServerLimits", "__version__"]
 

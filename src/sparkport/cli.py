@@ -37,8 +37,8 @@ from sparkport.config import (
 from sparkport.errors import SparkportError
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
-from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.functions.catalog_functions import FunctionFlags
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.session.settings import SparkSettings
 
 app = typer.Typer(
@@ -175,9 +175,9 @@ def serve(
         ),
     ] = True,
     lane: Annotated[
-        Lane,
+        ReadMode,
         typer.Option(envvar="SPARKPORT_LANE", help="Spark: how rows are read; `sql` is the slow, sure way."),
-    ] = Lane.AUTO,
+    ] = ReadMode.AUTO,
     master: Annotated[
         str,
         typer.Option(
@@ -340,7 +340,7 @@ def serve(
                 adopts=adopt,
                 transaction_idle=transaction_idle,
                 sample=sample,
-                switches=Switches(functions, allow_query, query_timeout),
+                switches=FunctionFlags(functions, allow_query, query_timeout),
                 trash_hours=trash_hours,
             )
             catalogs = lakehouse.catalogs(catalog)

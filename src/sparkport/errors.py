@@ -61,7 +61,7 @@ __all__ = [
 
 _QUOTED_WITH_SLASH = re.compile(r"""'[^']*[/\\][^']*'|"[^"]*[/\\][^"]*\"""")
 _WITH_SLASH = re.compile(r"\S*[/\\]\S*")
-_LONGEST_CAUSE = 300
+_MAX_CAUSE = 300
 _MAX_NAMES = 5
 
 
@@ -226,7 +226,7 @@ class UserCodeError(SparkportError):
     """Code that a user wrote for the server failed; the cause goes to the log."""
 
     def __init__(self, kind: str, name: str, cause: BaseException, trace_id: str) -> None:
-        text = _without_paths(str(cause).strip().partition("\n")[0])[:_LONGEST_CAUSE]
+        text = _without_paths(str(cause).strip().partition("\n")[0])[:_MAX_CAUSE]
         shown = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
         super().__init__(f"{kind} '{name}' failed: {shown} (trace id {trace_id})")
         self.kind = kind

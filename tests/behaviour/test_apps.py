@@ -11,11 +11,11 @@ from sparkport.catalog import (
     CreateSchemaOptions,
     DropSchemaOptions,
     DynamicCatalog,
-    StaticCatalog,
     TransactionalCatalog,
     VersionedCatalog,
 )
 from sparkport.errors import AlreadyExistsError, UnsupportedOperationError
+from sparkport.toolkit import StaticCatalog
 from tests.behaviour.engine import FullCatalog
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from sparkport.catalog import (
     Call,
-    CatalogBuilder,
     CreateSchemaOptions,
     CreateTableOptions,
     DropSchemaOptions,
@@ -27,6 +26,7 @@ from sparkport.catalog import (
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.errors import AlreadyExistsError, CancelledError, DeadlineExceededError
+from sparkport.toolkit import CatalogBuilder
 from tests.behaviour.engine import FullCatalog, create, ids, insert, numbers, read, rows, values
 
 

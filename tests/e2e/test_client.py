@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.catalog import Call, CatalogBuilder, ScanOptions, TimePoint, TimeUnit, TransactionState
+from sparkport.catalog import Call, ScanOptions, TimePoint, TimeUnit, TransactionState
 from sparkport.catalog.lookup import TablePath
 from sparkport.client import Client, WriteResult, connect
 from sparkport.errors import (
@@ -27,6 +27,7 @@ from sparkport.errors import (
     UnavailableError,
 )
 from sparkport.memory import MemoryCatalog
+from sparkport.toolkit import CatalogBuilder
 from tests.conftest import TOKEN
 
 COLUMNS = pa.schema([pa.field("item", pa.string(), nullable=False), ("pieces", pa.int32())])

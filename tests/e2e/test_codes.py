@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import NoAuth
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
-from sparkport.protocol.ticket import Sealer
+from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.registry import Catalogs
 from tests.conftest import TOKEN
 from tests.flight_client import Flight, cmd_descriptor, path_descriptor, refusal
@@ -132,7 +132,7 @@ def test_ticket_of_another_server_is_invalid(orders: Flight) -> None:
 
 def test_expired_ticket_is_invalid() -> None:
     """A ticket is refused when its time is over."""
-    site = Site(Catalogs({"db1": MemoryCatalog()}), sealer=Sealer(lifetime_seconds=-10))
+    site = ServerContext(Catalogs({"db1": MemoryCatalog()}), sealer=TicketSigner(lifetime_seconds=-10))
     server = GrpcServer(site, NoAuth(), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, None) as client:

@@ -15,7 +15,6 @@ import pytest
 import sparkport
 from sparkport.catalog import (
     Call,
-    CatalogBuilder,
     FunctionSignature,
     ScalarFunction,
     ScanOptions,
@@ -33,6 +32,7 @@ from sparkport.errors import (
 )
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.toolkit import CatalogBuilder
 from sparkport.toolkit.static import StaticCatalog, StaticSchema, StaticTable
 from tests.contract_client import INT, TEXT, Contract, table
 from tests.flight_client import Flight, path_descriptor, refusal, schema_in, table_of

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.catalog import Call, CatalogBuilder, DMLResult, ScanOptions, rowid_field
+from sparkport.catalog import Call, DMLResult, ScanOptions, rowid_field
+from sparkport.toolkit import CatalogBuilder
 from tests.contract_client import INT, TEXT, Contract, put_frames, returned, table
 from tests.flight_client import (
     SERVICE,

@@ -16,7 +16,7 @@ import pytest
 import sparkport
 from sparkport.app.overlay import overlay
 from sparkport.catalog import Call, DMLResult, ScanOptions
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import BearerTokens
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
@@ -407,7 +407,7 @@ def test_airport_keeps_its_own_kind(client: Flight, sales: Contract) -> None:
 
 def test_foreign_transaction_is_not_found() -> None:
     """The transaction of one principal does not exist for another."""
-    site = Site(Catalogs({"db1": MemoryCatalog()}, default="db1"))
+    site = ServerContext(Catalogs({"db1": MemoryCatalog()}, default="db1"))
     tokens = BearerTokens({"a": "ann", "b": "bob"})
     server = GrpcServer(site, tokens, "127.0.0.1", 0, ServerLimits())
     server.start()

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.catalog import CatalogBuilder, rowid_field
+from sparkport.catalog import rowid_field
+from sparkport.toolkit import CatalogBuilder
 from tests.conftest import TOKEN
 from tests.flight_client import Flight, frame, path_descriptor, refusal
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.catalog import Call, CatalogBuilder, ScanOptions
+from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import InvalidRequestError, PermissionDeniedError
+from sparkport.toolkit import CatalogBuilder
 from tests import flight_client as wire
 from tests.conftest import TOKEN
 from tests.flight_client import Flight, path_descriptor, refusal

@@ -16,12 +16,12 @@ from sparkport.catalog import Call
 from sparkport.catalog.lookup import TablePath
 from sparkport.errors import SparkportError
 from sparkport.flight import routes
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Headers, Request
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import descriptor, flight_data, predicates
 from sparkport.protocol.flight_data import Decoder
-from sparkport.protocol.ticket import Sealer, Ticket
+from sparkport.protocol.ticket import Ticket, TicketSigner
 from sparkport.toolkit.registry import Catalogs
 from tests import flight_client as wire
 from tests.flight_client import Exchange, Flight, path_descriptor
@@ -161,10 +161,10 @@ class Nowhere:
         """Do nothing: there is nobody who could cancel."""
 
 
-def fresh() -> tuple[Site, Request]:
+def fresh() -> tuple[ServerContext, Request]:
     """Return a site with the table `s.t`, and a request to it."""
     request = Request(Call(), Headers([("airport-user-agent", "airport/1")]), Nowhere())
-    site = Site(Catalogs({"db1": MemoryCatalog()}))
+    site = ServerContext(Catalogs({"db1": MemoryCatalog()}))
     routes.run(
         "create_schema", site, request, msgspec.msgpack.encode(BODIES["create_schema"] | {"schema": "s"})
     )
@@ -231,7 +231,7 @@ def test_damaged_descriptors_are_refused() -> None:
 
 def test_damaged_tickets_are_refused() -> None:
     """No damaged ticket is opened, except by a copy that is the ticket itself."""
-    sealer = Sealer(b"k" * 32)
+    sealer = TicketSigner(b"k" * 32)
     ticket = sealer.seal(Ticket(TablePath("db1", "s", "t"), ("id",), FILTERS.encode()), "me")
     ends = tally(
         lambda data: sealer.open(data, "me"),
@@ -243,7 +243,7 @@ def test_damaged_tickets_are_refused() -> None:
 
 def test_sealed_nonsense_is_refused() -> None:
     """A payload that is sealed rightly but is no ticket, as of another version, is refused."""
-    sealer = Sealer(b"k" * 32)
+    sealer = TicketSigner(b"k" * 32)
     ticket = sealer.seal(Ticket(TablePath("db1", "s", "t"), ("id",)), "me")[32:]
     sealed = (sealer._mac(data, "me") + data for data in mutations(ticket, 1000, seed=4))
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 from pyarrow import flight
 
 import sparkport
-from sparkport.catalog import Call, CatalogBuilder, ScanOptions
+from sparkport.catalog import Call, ScanOptions
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.toolkit import CatalogBuilder
 from tests.conftest import TOKEN
 from tests.flight_client import SERVICE, Flight, path_descriptor, refusal
 

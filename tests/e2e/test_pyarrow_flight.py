@@ -14,8 +14,9 @@ import pyarrow.flight as fl
 import pytest
 
 import sparkport
-from sparkport.catalog import Call, CatalogBuilder, CreateSchemaOptions, CreateTableOptions
+from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
 from sparkport.memory import MemoryCatalog
+from sparkport.toolkit import CatalogBuilder
 from tests.conftest import TOKEN
 
 NAMES = pa.array(["a", "b", None, "a"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog.budget import ByteBudget, Resources
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import BearerTokens
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
@@ -33,7 +33,7 @@ def budget() -> ByteBudget:
 @pytest.fixture
 def flight(budget: ByteBudget) -> Iterator[Flight]:
     """Serve a table `s.t`."""
-    site = Site(Catalogs({"db1": MemoryCatalog()}, default="db1"), resources=Resources(rows=budget))
+    site = ServerContext(Catalogs({"db1": MemoryCatalog()}, default="db1"), resources=Resources(rows=budget))
     server = GrpcServer(site, BearerTokens({"a": "ann"}), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, "a", airport=False, alone=True) as client:

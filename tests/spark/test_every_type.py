@@ -13,7 +13,7 @@ from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions, Sca
 from sparkport.catalog.predicates import Column, Expression, IsNull, Not
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
 from tests.behaviour.samples import GEOMETRY, SAMPLES
@@ -73,9 +73,9 @@ def read(table: DeltaTable, **options: object) -> pa.Table:
 def test_values_come_back_as_they_were(table: DeltaTable, engine: Engine) -> None:
     """Types, nulls and extremes survive both lanes."""
     by_arrow = read(table)
-    engine.lane = Lane.SQL
+    engine.lane = ReadMode.SQL
     by_sql = read(table)
-    engine.lane = Lane.AUTO
+    engine.lane = ReadMode.AUTO
 
     assert differences(by_arrow, ROWS) == []
     assert differences(by_sql, ROWS) == []

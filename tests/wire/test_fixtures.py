@@ -182,7 +182,7 @@ def test_repeated_key_is_tolerated() -> None:
 def test_answers_have_the_documented_bytes() -> None:
     """Versions, transactions, counts and CHECK constraints are packed as the client reads them."""
     version = listing.version_info(CatalogVersion(1))
-    dressed = schemas.dress(
+    dressed = schemas.add_airport_metadata(
         pa.schema([("a", pa.int64())]), TableConstraints(checks=("a > 0",)), statistics=False
     )
 

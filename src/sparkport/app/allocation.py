@@ -10,7 +10,7 @@ import pyarrow as pa
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_LARGEST_HEAP_BLOCK = 32 << 20
+_MAX_HEAP_BLOCK = 32 << 20
 _KEPT_BYTES = 512 << 20
 _KEPT_MILLISECONDS = 10_000
 _NEW_OBJECTS = 20_000
@@ -30,7 +30,7 @@ def keep_freed_memory() -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):  # glibc; others have no such knobs
-            libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
+            libc.mallopt(_M_MMAP_THRESHOLD, _MAX_HEAP_BLOCK)
             libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 

@@ -113,11 +113,11 @@ class App:
         parameters: Mapping[str, Any] | pa.Schema | None = None,
         returns: Any = None,  # noqa: ANN401
         stability: Stability | str = Stability.CONSISTENT,
-        least_rows: int = 100_000,
+        min_rows: int = 100_000,
     ) -> Decorator:
         """Declare a function as with `scalar_function` that Spark can run too, with the same results.
 
-        Batches of `least_rows` and more go to Spark's workers, and `query` knows the function by its
+        Batches of `min_rows` and more go to Spark's workers, and `query` knows the function by its
         name. The workers get the code of its module; what that imports they must find themselves.
         Over another engine it always runs in this process.
         """
@@ -126,7 +126,7 @@ class App:
             here = functions.scalar(
                 function, name=name, parameters=parameters, returns=returns, stability=stability
             )
-            made = OffloadedScalar(here, least_rows)
+            made = OffloadedScalar(here, min_rows)
             self._parts(schema).scalars.append(made)
             self._offloaded.append(made)
             return function
@@ -234,7 +234,7 @@ class App:
         Spark's that cannot be sent there.
         """
         for function in self._offloaded:
-            function.hand_over(engine)
+            function.bind(engine)
         return overlay(engine, self.build())
 
     def mount(self, name: str, engines: Mapping[str, Catalog] | None = None) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.arrow.conform import conform_column
 from sparkport.errors import SchemaMismatchError
 
-_MOST_ROWS = 1024
+_MAX_ROWS = 1024
 
 
 def batches_of(
@@ -29,7 +29,7 @@ def batches_of(
     for part in result:
         if isinstance(part, tuple):
             rows.append(part)
-            if len(rows) == _MOST_ROWS:
+            if len(rows) == _MAX_ROWS:
                 yield _of_rows(rows, arrow_schema)
                 rows = []
             continue

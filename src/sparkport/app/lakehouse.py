@@ -17,13 +17,13 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import SparkportError
 from sparkport.spark.catalog.catalog import SparkCatalog
-from sparkport.spark.commit.staging import new_folder, sweep_stages
+from sparkport.spark.commit.staging import new_folder, remove_orphaned_stages
 from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog, catalog_names
-from sparkport.spark.functions.catalog_functions import Switches
-from sparkport.spark.read.mode import Lane
-from sparkport.spark.read.spool import sweep_spools
+from sparkport.spark.functions.catalog_functions import FunctionFlags
+from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.settings import SparkSettings
@@ -32,7 +32,7 @@ from sparkport.spark.warehouse.upkeep import Upkeep
 
 _log = structlog.get_logger("sparkport.app")
 
-_ALL_BUT_QUERY = Switches()
+_ALL_BUT_QUERY = FunctionFlags()
 _WARM_SECONDS = 300.0
 _SETTLED_SECONDS = 120.0
 _MAX_TRASH_HOURS = 24.0 * 366 * 100
@@ -48,12 +48,12 @@ class Lakehouse:
         self,
         settings: SparkSettings,
         *,
-        lane: Lane = Lane.AUTO,
+        lane: ReadMode = ReadMode.AUTO,
         direct_reads: bool = False,
         adopts: bool = True,
         transaction_idle: float = 3600.0,
         sample: bool = False,
-        switches: Switches = _ALL_BUT_QUERY,
+        switches: FunctionFlags = _ALL_BUT_QUERY,
         trash_hours: float = 24.0,
     ) -> None:
         if not 0 <= trash_hours <= _MAX_TRASH_HOURS:
@@ -101,8 +101,8 @@ class Lakehouse:
 
     def _settle(self) -> None:
         call = Call()
-        sweep_spools()
-        sweep_stages(self._engine.staging)
+        remove_orphaned_spools()
+        remove_orphaned_stages(self._engine.staging)
         try:
             with self._bar:
                 self._host.session(call)

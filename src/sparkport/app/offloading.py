@@ -20,13 +20,13 @@ class OffloadedScalar:
     job could only delay; other clients send as many as they like.
     """
 
-    def __init__(self, here: PythonScalar, least_rows: int) -> None:
+    def __init__(self, here: PythonScalar, min_rows: int) -> None:
         if here.declaration.injected:
             raise TypeError(f"{here.name!r} takes the call, which there is none of in Spark's workers")
-        if least_rows < 1:
-            raise ValueError("least_rows counts from 1")
+        if min_rows < 1:
+            raise ValueError("min_rows counts from 1")
         self._here = here
-        self._least_rows = least_rows
+        self._least_rows = min_rows
         self._there: Callable[[Call, pa.RecordBatch], pa.RecordBatch] | None = None
 
     @property
@@ -44,7 +44,7 @@ class OffloadedScalar:
         """What was declared."""
         return self._here.signature
 
-    def hand_over(self, engine: Catalog) -> None:
+    def bind(self, engine: Catalog) -> None:
         """Let an engine take the function over, if it is one that does. Raises ValueError if it cannot."""
         if isinstance(engine, OffloadingCatalog):
             self._there = engine.offload(Offloadable(self.name, self._here.function, self.signature))

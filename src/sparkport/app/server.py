@@ -16,7 +16,7 @@ from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
@@ -56,7 +56,7 @@ class Server:
         self.catalogs, actions = _served(catalogs, default_catalog)
         self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
         limits = limits or ServerLimits()
-        site = Site(self.catalogs, resources=limits.resources(), actions=actions)
+        site = ServerContext(self.catalogs, resources=limits.resources(), actions=actions)
         self._grpc = GrpcServer(site, self._authenticator(), host, port, limits)
 
     @property

@@ -254,11 +254,11 @@ class DynamicSchema(Schema, Protocol):
 
 
 @runtime_checkable
-class UndoingSchema(DynamicSchema, Protocol):
+class RevertibleSchema(DynamicSchema, Protocol):
     """A schema that can take back a CREATE TABLE when the rows that were to follow do not come."""
 
     @abstractmethod
-    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+    def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table if nobody has changed it since it was `made`, and say whether that was so.
 
         `made` is its snapshot right after CREATE TABLE. No writer may come in between.

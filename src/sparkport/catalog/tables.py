@@ -66,7 +66,7 @@ class TableKind(enum.StrEnum):
 
 
 @runtime_checkable
-class KindTable(Table, Protocol):
+class HasTableKind(Table, Protocol):
     """A table that tells its kind; all others are plain tables."""
 
     @property
@@ -209,7 +209,7 @@ class TableDescription:
 
 
 @runtime_checkable
-class DescribedTable(Table, Protocol):
+class HasDescription(Table, Protocol):
     """A table that tells at once what a listing shows: one look at a log, not one for each property."""
 
     @abstractmethod

@@ -27,7 +27,7 @@ from sparkport.protocol.flight_data import Decoder, Encoder
 
 _TRANSACTION = "x-transaction-id"
 _KEY = "x-idempotency-key"
-_LARGEST_BATCH = 8 << 20
+_MAX_BATCH = 8 << 20
 
 T = TypeVar("T")
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -384,7 +384,7 @@ def _frames(address: bytes, reader: pa.RecordBatchReader, failures: list[Excepti
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut a batch into messages of a size that servers take."""
-    count = -(-byte_size(batch) // _LARGEST_BATCH) or 1
+    count = -(-byte_size(batch) // _MAX_BATCH) or 1
     rows = -(-batch.num_rows // count) or 1
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 

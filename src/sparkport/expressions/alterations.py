@@ -91,7 +91,7 @@ class Alteration:
         check_keys(table, keys_of(self.to_check), rows)
 
 
-def worked_out(call: Call, table: str, shape: TableShape, change: TableChange) -> Alteration | None:
+def plan_alteration(call: Call, table: str, shape: TableShape, change: TableChange) -> Alteration | None:
     """Return what a change makes of a table, or None if nothing changes.
 
     Raises NotFoundError, AlreadyExistsError, LastColumnError, PreconditionError, InvalidRequestError.

@@ -9,7 +9,7 @@ import structlog
 
 _log = structlog.get_logger("sparkport")
 
-_LONGEST_DETAIL = 200
+_MAX_DETAIL = 200
 
 
 @dataclass(slots=True)
@@ -45,4 +45,4 @@ class Note:
 
 def _loggable(text: str) -> str:
     """Return what a client sent: short, and without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_DETAIL])
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_DETAIL])

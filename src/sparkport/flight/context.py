@@ -15,16 +15,16 @@ from sparkport.flight.presentation.tables import TableInfos
 from sparkport.flight.request import Request
 from sparkport.protocol import flights
 from sparkport.protocol.flight_data import Limits
-from sparkport.protocol.ticket import Sealer
+from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.registry import Catalogs
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ServerContext:
     """The parts of a server that handlers use."""
 
     catalogs: Catalogs
-    sealer: Sealer = field(default_factory=Sealer)
+    sealer: TicketSigner = field(default_factory=TicketSigner)
     listings: ListingCache = field(default_factory=ListingCache)
     table_infos: TableInfos = field(default_factory=TableInfos)
     new_tables: NewTables = field(default_factory=NewTables)

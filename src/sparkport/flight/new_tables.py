@@ -15,7 +15,7 @@ from typing import TypeVar
 import structlog
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.ddl import UndoingSchema
+from sparkport.catalog.ddl import RevertibleSchema
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import Table, VersionedTable
 from sparkport.errors import SparkportError
@@ -24,7 +24,7 @@ from sparkport.flight.request import Request
 _log = structlog.get_logger("sparkport")
 
 _SESSION = "airport-client-session-id"
-_MOST = 10_000
+_MAX_COUNT = 10_000
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,7 +33,7 @@ V = TypeVar("V")
 @dataclass(frozen=True, slots=True)
 class _New:
     transaction: str
-    schema: UndoingSchema
+    schema: RevertibleSchema
     name: str
     made: TimePoint
 
@@ -55,7 +55,7 @@ class NewTables:
         """Note that a process has made a table, which was not there before."""
         with self._lock:
             transaction = self._newest.get(_process(request))
-        if transaction is None or not isinstance(schema, UndoingSchema):
+        if transaction is None or not isinstance(schema, RevertibleSchema):
             return
         if not isinstance(table, VersionedTable):
             return
@@ -77,7 +77,7 @@ class NewTables:
             del self._tables[key]
         try:
             # The client's own call may be over.
-            undone = new.schema.undo_create(Call(request.call.principal), new.name, new.made)
+            undone = new.schema.revert_create(Call(request.call.principal), new.name, new.made)
         except SparkportError as error:
             _log.warning("a table without its rows is left", table=f"{schema}.{table}", reason=str(error))
         else:
@@ -91,5 +91,5 @@ def _process(request: Request) -> tuple[str, str]:
 def _put(entries: OrderedDict[K, V], key: K, value: V) -> None:
     entries[key] = value
     entries.move_to_end(key)
-    if len(entries) > _MOST:
+    if len(entries) > _MAX_COUNT:
         entries.popitem(last=False)

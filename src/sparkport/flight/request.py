@@ -18,7 +18,7 @@ from sparkport.flight.access_log import Note
 # are two events. In thousands of tries the cancellation came first, but nobody promises that.
 _TURN_SECONDS = 0.001
 _LATE_SECONDS = 0.0003
-_MOST_TURNS = 5
+_MAX_TURNS = 5
 
 
 IDEMPOTENCY_KEY = "x-idempotency-key"
@@ -73,7 +73,7 @@ class Request:
         Waits until this thread was woken in time: then the others, and with them one that
         brings a cancellation, had their turn too.
         """
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MAX_TURNS):
             started = time.perf_counter()
             # To wait for gRPC's events would not tell: it rounds up to milliseconds.
             time.sleep(_TURN_SECONDS)

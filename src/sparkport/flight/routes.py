@@ -16,7 +16,7 @@ from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.catalog.transactions import TransactionState
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
 from sparkport.flight.presentation.tables import Found, airport_info
 from sparkport.flight.request import Request
@@ -38,18 +38,18 @@ class Route(Generic[V, R]):
 
     description: str
     decode: Callable[[bytes], V]
-    handle: Callable[[Site, Request, V], R]
+    handle: Callable[[ServerContext, Request, V], R]
     encode: Callable[[Request, V, R], bytes | None]
     scope: Callable[[Call, Catalog], AbstractContextManager[None]] | None = None
 
-    def run(self, site: Site, request: Request, body: bytes) -> bytes | None:
+    def run(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
         """Answer one request."""
         if self.scope is None:
             return self._answer(site, request, body)
         with self.scope(request.call, site.catalog(request, "")):
             return self._answer(site, request, body)
 
-    def _answer(self, site: Site, request: Request, body: bytes) -> bytes | None:
+    def _answer(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
         wanted = self.decode(body)
         request.note.add_path(*_names(wanted))
         return self.encode(request, wanted, self.handle(site, request, wanted))
@@ -68,7 +68,7 @@ class Either:
         """What both mean."""
         return self.airport.description
 
-    def run(self, site: Site, request: Request, body: bytes) -> bytes | None:
+    def run(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
         """Answer one request in its own dialect."""
         route = self.airport if self.is_airport(body) else self.contract
         return route.run(site, request, body)
@@ -280,7 +280,7 @@ ONE_RESULT = frozenset(
 DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
 
 
-def run(name: str, site: Site, request: Request, body: bytes) -> bytes | None:
+def run(name: str, site: ServerContext, request: Request, body: bytes) -> bytes | None:
     """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
     route = _ROUTES.get(name)
     if route is not None:

@@ -12,7 +12,7 @@ from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import TableChange
 from sparkport.errors import LimitExceededError
-from sparkport.expressions.alterations import Alteration, TableShape, worked_out
+from sparkport.expressions.alterations import Alteration, TableShape, plan_alteration
 from sparkport.memory.rows import Rows
 from sparkport.memory.versions import TableState
 
@@ -105,7 +105,7 @@ class PlannedAlteration:
 def plan(call: Call, table: str, state: TableState, change: TableChange) -> PlannedAlteration | None:
     """Return what a change makes of a table; None if nothing changes."""
     shape = TableShape(state.arrow_schema, state.constraints)
-    alteration = worked_out(call, table, shape, change)
+    alteration = plan_alteration(call, table, shape, change)
     if alteration is None:
         return None
     return PlannedAlteration(table, shape, alteration, Reservation(call.resources.rows))

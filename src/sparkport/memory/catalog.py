@@ -15,7 +15,7 @@ from sparkport.catalog.ddl import (
     DropTableOptions,
     DynamicCatalog,
     OnConflict,
-    UndoingSchema,
+    RevertibleSchema,
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
@@ -102,7 +102,7 @@ class MemoryCatalog(DynamicCatalog):
         self.commits.next()
 
 
-class MemorySchema(UndoingSchema):
+class MemorySchema(RevertibleSchema):
     """A schema that lives in memory."""
 
     def __init__(self, name: str, catalog: MemoryCatalog, options: CreateSchemaOptions) -> None:
@@ -180,7 +180,7 @@ class MemorySchema(UndoingSchema):
             self._tables = {key: table for key, table in self._tables.items() if key != name.lower()}
             self._catalog.changed()
 
-    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+    def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table if nobody has changed it since it was made."""
         with self._catalog.commits.lock:
             table = self._tables.get(name.lower())

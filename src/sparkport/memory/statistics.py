@@ -9,7 +9,7 @@ from sparkport.arrow.conform import flat_type, plain_column
 from sparkport.catalog.tables import ColumnStatistics
 
 _WHOLE = 1 << 30  # print every element
-_MOST_COUNTED = 100_000
+_MAX_COUNTED = 100_000
 
 
 def column_statistics(column: pa.ChunkedArray) -> ColumnStatistics:
@@ -52,7 +52,7 @@ def _range(plain: pa.ChunkedArray, arrow_type: pa.DataType) -> tuple[pa.Scalar, 
 
 
 def _distinct(plain: pa.ChunkedArray) -> int:
-    if len(plain) > _MOST_COUNTED:
+    if len(plain) > _MAX_COUNTED:
         return 0  # counting would take longer than the queries it helps to plan
     try:
         return int(pc.count_distinct(plain).as_py())

@@ -31,9 +31,9 @@ from sparkport.memory.versions import Change, History, TableState, Version
 from sparkport.toolkit.repeats import Outcome, repeated
 
 _SLICE_ROWS = 1_000_000
-_MOST_SLICES = 8
+_MAX_SLICES = 8
 _BATCH_ROWS = 65_536
-_MOST_STATISTICS = 256
+_MAX_STATISTICS = 256
 _FREE_TRIES = 3
 _POLL_SECONDS = 0.1
 
@@ -115,7 +115,7 @@ class MemoryTable(DynamicTable):
     def slice_count(self, call: Call, options: ScanOptions) -> int:
         """Cut large tables so that a client can read on several threads."""
         rows = self._version(call, options.time_point).state.rows.count
-        return max(1, min(_MOST_SLICES, rows // _SLICE_ROWS))
+        return max(1, min(_MAX_SLICES, rows // _SLICE_ROWS))
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read one version: projected, filtered, cut to slice and limit."""
@@ -140,7 +140,7 @@ class MemoryTable(DynamicTable):
         if known is None:
             rows = version.state.rows.table(version.state.arrow_schema)
             known = statistics.column_statistics(rows.column(index))
-            if len(self._statistics) >= _MOST_STATISTICS:
+            if len(self._statistics) >= _MAX_STATISTICS:
                 self._statistics.clear()
             self._statistics[key] = known
         return known

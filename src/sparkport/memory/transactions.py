@@ -15,7 +15,7 @@ from sparkport.errors import TransactionNotActiveError
 from sparkport.memory.commits import Commits
 from sparkport.memory.staging import StagedTable
 from sparkport.memory.versions import Change, History, Version
-from sparkport.toolkit.transaction_registry import TransactionLedger
+from sparkport.toolkit.transaction_registry import TransactionRegistry
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class MemoryTransactions(TransactionManager):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commits = commits
-        self._ledger: TransactionLedger[_Detail] = TransactionLedger(
+        self._ledger: TransactionRegistry[_Detail] = TransactionRegistry(
             _Detail, discard=_Detail.discard, idle_seconds=idle_seconds, clock=clock
         )
 

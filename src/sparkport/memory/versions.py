@@ -20,7 +20,7 @@ from sparkport.memory.commits import Commits
 from sparkport.memory.rows import RowIds, Rows
 from sparkport.toolkit.repeats import Outcome
 
-_MOST_OUTCOMES = 10_000
+_MAX_OUTCOMES = 10_000
 _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 
 
@@ -36,10 +36,10 @@ class TableState:
     rows: Rows = field(default_factory=Rows)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
-    def noted(self, key: str, outcome: Outcome) -> TableState:
+    def txn_entries(self, key: str, outcome: Outcome) -> TableState:
         """Return the state with one more outcome; the oldest of very many are forgotten."""
         kept = dict(
-            itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MOST_OUTCOMES + 1), None)
+            itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MAX_OUTCOMES + 1), None)
         )
         return replace(self, outcomes=kept | {key: outcome})
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkport.errors import InvalidRequestError
 
-__all__ = ["check", "is_view", "mended", "needs_check", "spelled_bytes", "view_lengths"]
+__all__ = ["check", "is_view", "needs_check", "normalized", "spelled_bytes", "view_lengths"]
 
 _VIEW_WORDS = 4
 _OFFSET_BYTES = 4
@@ -47,15 +47,15 @@ def check(column: pa.Array) -> int:
     return spelled
 
 
-def mended(column: pa.Array) -> pa.Array:
+def normalized(column: pa.Array) -> pa.Array:
     """Return a valid column with offsets that begin at zero in all lists of no rows.
 
     Raises InvalidRequestError where that cannot be had.
     """
-    if not _is_hollow(column):
+    if not _has_bad_offsets(column):
         return column
     made_anew = pa.concat_arrays([column, column.slice(0, 0)])
-    if _is_hollow(made_anew):  # what dictionaries hold is kept as it is
+    if _has_bad_offsets(made_anew):  # what dictionaries hold is kept as it is
         raise InvalidRequestError("an empty list has no offsets")
     return made_anew
 
@@ -82,7 +82,7 @@ def _check_views_of_nulls(views: pa.Array) -> None:
     everything.validate(full=True)
 
 
-def _is_hollow(column: pa.Array) -> bool:
+def _has_bad_offsets(column: pa.Array) -> bool:
     return any(
         not len(array) and _has_offsets(array.type) and not _begins_at_zero(array) for array in _tree(column)
     )

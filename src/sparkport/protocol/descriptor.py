@@ -24,8 +24,8 @@ DATABASES = "__databases"
 
 # What gRPC allows in a header: Airport sends the PATH in one and aborts otherwise.
 _HEADER_SAFE = re.compile(r"[!-~]([ -~]*[!-~])?")
-_LONGEST_PATH = 512
-_LAYOUT = re.compile("[0-9a-f]{12}")  # `schemas.layout_tag`
+_MAX_PATH = 512
+_LAYOUT = re.compile("[0-9a-f]{12}")  # `schemas.fingerprint`
 _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
@@ -93,7 +93,7 @@ def encode(address: TableAddress | FunctionAddress) -> bytes:
         keys = ("catalog", "schema", "table", "layout")
         if address.layout is not None:
             parts.append(address.layout)
-    safe = all(_HEADER_SAFE.fullmatch(part) for part in parts) and sum(map(len, parts)) <= _LONGEST_PATH
+    safe = all(_HEADER_SAFE.fullmatch(part) for part in parts) and sum(map(len, parts)) <= _MAX_PATH
     if safe:
         return pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=parts).SerializeToString()
     command = dict(zip(keys, parts, strict=False))

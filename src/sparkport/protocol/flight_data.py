@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import column_checks, flat_size, shared_buffers, view_columns
 from sparkport.protocol.ipc_limits import DEFAULT_LIMITS, Limits, Message, MessageKind, body_length, inspect
-from sparkport.protocol.shared_buffers import Piece
+from sparkport.protocol.shared_buffers import FileSlice
 
 __all__ = ["Decoder", "Encoder", "FlightData", "Limits", "decode", "encode_metadata"]
 
@@ -113,7 +113,7 @@ class Encoder:
             rows = shared_buffers.send_once(*rows)
         return [_frame(header, body) for header, body in dictionaries] + [_frame(*rows, app_metadata)]
 
-    def _messages(self) -> Iterator[tuple[bytes, list[Piece]]]:
+    def _messages(self) -> Iterator[tuple[bytes, list[FileSlice]]]:
         while self._pipe:
             prefix = bytes(self._pipe.read(_PREFIX_BYTES))
             header = bytes(self._pipe.read(int.from_bytes(prefix[4:], "little")))
@@ -249,7 +249,7 @@ class Decoder:
     def _mended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for index in self._to_check:
             column = batch.column(index)
-            mended = column_checks.mended(column)
+            mended = column_checks.normalized(column)
             if mended is not column:
                 batch = batch.set_column(index, batch.schema.field(index), mended)
         return batch
@@ -323,24 +323,24 @@ class _Pipe:
     closed = False
 
     def __init__(self) -> None:
-        self._pieces: deque[Piece] = deque()
+        self._pieces: deque[FileSlice] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: FileSlice) -> None:
         """Add a piece at the end."""
         if len(piece):
             self._pieces.append(piece)
 
-    def read(self, size: int) -> Piece:
+    def read(self, size: int) -> FileSlice:
         """Take at most `size` bytes, never more: pyarrow copies what it gets into `size` bytes of room."""
         pieces = self.take(size)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def take(self, size: int) -> list[Piece]:
+    def take(self, size: int) -> list[FileSlice]:
         """Take the pieces that make up the next `size` bytes, or all where there are fewer."""
-        taken: list[Piece] = []
+        taken: list[FileSlice] = []
         while size > 0 and self._pieces:
             piece = self._pieces.popleft()
             if len(piece) > size:
@@ -387,7 +387,7 @@ def _small_frame(batch: pa.RecordBatch, app_metadata: bytes) -> bytes:
     return _frame(whole[_PREFIX_BYTES:end], [whole[end:]], app_metadata)
 
 
-def _frame(header: bytes | memoryview, body: list[Piece], app_metadata: bytes = b"") -> bytes:
+def _frame(header: bytes | memoryview, body: list[FileSlice], app_metadata: bytes = b"") -> bytes:
     named = (_varint(_APP_METADATA), _varint(len(app_metadata)), app_metadata) if app_metadata else ()
     size = sum(map(len, body))
     return b"".join(

@@ -16,7 +16,7 @@ from sparkport.protocol import msgpack, schemas
 from sparkport.protocol.descriptor import FunctionKind
 
 RESULT = "result"
-_MOST_REPEATED = 8
+_MAX_REPEATED = 8
 _YES = "1"
 
 
@@ -32,7 +32,7 @@ class Form:
     return_type: pa.DataType | None = None
 
     def input_schema(self) -> pa.Schema:
-        """Return what DuckDB is told of the parameters. Raises UnpresentableError."""
+        """Return what DuckDB is told of the parameters. Raises NoDuckDBTypeError."""
         takes_table = any(one.type is TABLE for one in self.parameters)
         return pa.schema([_field(self.kind, one, by_name=not takes_table) for one in self.parameters])
 
@@ -74,7 +74,7 @@ def forms(kind: FunctionKind, signature: FunctionSignature) -> Iterator[Form]:
         yield Form(kind, (*positional[:count], *rest), signature.return_type)
     if signature.variadic and positional:
         last = positional[-1]
-        more = [replace(last, name=f"{last.name}_{number}") for number in range(2, _MOST_REPEATED + 1)]
+        more = [replace(last, name=f"{last.name}_{number}") for number in range(2, _MAX_REPEATED + 1)]
         for count in range(1, len(more) + 1):
             yield Form(kind, (*positional, *more[:count], *rest), signature.return_type)
 
@@ -85,7 +85,7 @@ def stability(signature: FunctionSignature) -> bytes:
 
 
 def result_schema(signature: FunctionSignature) -> pa.Schema:
-    """Return the one column of a scalar function, as DuckDB sees it. Raises UnpresentableError."""
+    """Return the one column of a scalar function, as DuckDB sees it. Raises NoDuckDBTypeError."""
     return schemas.present(pa.schema([(RESULT, signature.return_type)]))
 
 

@@ -11,9 +11,9 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import InvalidRequestError, LimitExceededError, PreconditionError
 from sparkport.protocol import msgpack
 
-_MOST_COLUMNS = 10_000
-_MOST_NESTING = 64
-_LARGEST_DUCKDB_PRECISION = 38
+_MAX_COLUMNS = 10_000
+_MAX_NESTING = 64
+_MAX_DUCKDB_PRECISION = 38
 _EXTENSION_NAME = b"ARROW:extension:name"
 _STATISTICS_EXTENSIONS = frozenset({"arrow.uuid", "arrow.json", "arrow.bool8"})
 # Most columns of most tables are of these kinds: to know them by number makes listings fast.
@@ -30,7 +30,7 @@ _STATISTICS_KINDS = frozenset(
 _KINDS_AS_THEY_ARE = _STATISTICS_KINDS | {pa.binary().id, pa.large_binary().id}
 
 
-class UnpresentableError(PreconditionError):
+class NoDuckDBTypeError(PreconditionError):
     """DuckDB has no type for a column."""
 
 
@@ -48,16 +48,16 @@ def decode(data: bytes) -> pa.Schema:
 
 def check_limits(arrow_schema: pa.Schema) -> None:
     """Raise LimitExceededError for more columns or deeper types than a table can have."""
-    if len(arrow_schema) > _MOST_COLUMNS:
-        raise LimitExceededError(f"a table has at most {_MOST_COLUMNS} columns")
+    if len(arrow_schema) > _MAX_COLUMNS:
+        raise LimitExceededError(f"a table has at most {_MAX_COLUMNS} columns")
     for field in arrow_schema:
         check_depth(_depth(field.type))
 
 
 def check_depth(levels: int) -> None:
     """Raise LimitExceededError for a type of more levels than every client can read."""
-    if levels > _MOST_NESTING:
-        raise LimitExceededError(f"types nest at most {_MOST_NESTING} levels deep")
+    if levels > _MAX_NESTING:
+        raise LimitExceededError(f"types nest at most {_MAX_NESTING} levels deep")
 
 
 def decode_single_field(data: bytes) -> pa.Field:
@@ -76,7 +76,7 @@ def encode(arrow_schema: pa.Schema) -> bytes:
 def present(arrow_schema: pa.Schema) -> pa.Schema:
     """Return the columns in types that DuckDB reads right.
 
-    Raises UnpresentableError where there is none.
+    Raises NoDuckDBTypeError where there is none.
     """
     for index, field in enumerate(arrow_schema):
         kind = field.type
@@ -86,7 +86,9 @@ def present(arrow_schema: pa.Schema) -> pa.Schema:
     return arrow_schema
 
 
-def dress(arrow_schema: pa.Schema, constraints: TableConstraints | None, *, statistics: bool) -> pa.Schema:
+def add_airport_metadata(
+    arrow_schema: pa.Schema, constraints: TableConstraints | None, *, statistics: bool
+) -> pa.Schema:
     """Return the schema with the metadata that the Airport client acts upon."""
     metadata = dict(arrow_schema.metadata or {})
     metadata.pop(b"check_constraints", None)
@@ -98,7 +100,7 @@ def dress(arrow_schema: pa.Schema, constraints: TableConstraints | None, *, stat
     return arrow_schema.with_metadata(metadata or None)
 
 
-def layout_tag(arrow_schema: pa.Schema) -> str:
+def fingerprint(arrow_schema: pa.Schema) -> str:
     """Return a short fingerprint of what decides how a client reads the columns.
 
     The client never compares the stream with the schema it has cached, so the
@@ -121,16 +123,16 @@ def _present_type(arrow_type: pa.DataType) -> pa.DataType:
     if pa.types.is_float16(arrow_type):
         return pa.float32()
     if pa.types.is_decimal256(arrow_type):
-        if arrow_type.precision > _LARGEST_DUCKDB_PRECISION:
-            raise UnpresentableError(f"DuckDB has no type for {arrow_type}")
+        if arrow_type.precision > _MAX_DUCKDB_PRECISION:
+            raise NoDuckDBTypeError(f"DuckDB has no type for {arrow_type}")
         return pa.decimal128(arrow_type.precision, arrow_type.scale)
     for child in _children(arrow_type):
         if _present_type(child) != child:
-            raise UnpresentableError(f"DuckDB has no type for {arrow_type}")
+            raise NoDuckDBTypeError(f"DuckDB has no type for {arrow_type}")
     if isinstance(arrow_type, pa.DenseUnionType) or (
         isinstance(arrow_type, pa.StructType) and not arrow_type.num_fields
     ):
-        raise UnpresentableError(f"DuckDB has no type for {arrow_type}")
+        raise NoDuckDBTypeError(f"DuckDB has no type for {arrow_type}")
     return arrow_type
 
 

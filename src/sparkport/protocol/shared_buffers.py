@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from sparkport.protocol.ipc_limits import batch_buffers
 
-__all__ = ["Piece", "send_once", "values_of", "zeros"]
+__all__ = ["FileSlice", "send_once", "values_of", "zeros"]
 
-Piece: TypeAlias = bytes | memoryview | pa.Buffer
+FileSlice: TypeAlias = bytes | memoryview | pa.Buffer
 
 _ALIGNMENT = 8
 _PAIR_BYTES = 16
@@ -60,7 +60,7 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def send_once(header: bytes, body: list[Piece]) -> tuple[bytes, list[Piece]]:
+def send_once(header: bytes, body: list[FileSlice]) -> tuple[bytes, list[FileSlice]]:
     """Leave out of a batch's body what is in it already; the header is told where that is."""
     buffers, pairs_at, length_at = batch_buffers(header)
     pieces = _pieces(buffers, body)
@@ -73,7 +73,7 @@ def send_once(header: bytes, body: list[Piece]) -> tuple[bytes, list[Piece]]:
         return header, body
     changed = bytearray(header)
     placed: dict[int, int] = {}
-    kept: list[Piece] = []
+    kept: list[FileSlice] = []
     end = 0
     for number, (offset, length) in enumerate(buffers):
         address = pieces[offset].address if length else 0
@@ -88,7 +88,7 @@ def send_once(header: bytes, body: list[Piece]) -> tuple[bytes, list[Piece]]:
     return bytes(changed), kept
 
 
-def _pieces(buffers: list[tuple[int, int]], body: list[Piece]) -> dict[int, pa.Buffer]:
+def _pieces(buffers: list[tuple[int, int]], body: list[FileSlice]) -> dict[int, pa.Buffer]:
     """Return the buffers of a body by their offsets; nothing if it is cut in another way."""
     starts = {offset: length for offset, length in buffers if length}
     found: dict[int, pa.Buffer] = {}

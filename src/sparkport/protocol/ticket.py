@@ -50,7 +50,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
         return None if self.slice_count == 1 else ScanSlice(self.slice_index, self.slice_count)
 
 
-class Sealer:
+class TicketSigner:
     """Signs tickets for a principal and opens only its own."""
 
     def __init__(

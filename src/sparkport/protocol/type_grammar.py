@@ -91,7 +91,7 @@ _DECIMALS: dict[str, Callable[[int, int], pa.DataType]] = {
 }
 _DATE_UNITS = {"date32": "day", "date64": "ms"}
 _LONGEST = 100_000
-_LARGEST_SIZE = 1 << 16  # a null of a fixed size takes the room of a value
+_MAX_SIZE = 1 << 16  # a null of a fixed size takes the room of a value
 
 
 def parse(text: str, children: list[pa.Field] | None = None) -> pa.DataType:
@@ -323,8 +323,8 @@ def _dictionary(indices: pa.DataType, values: pa.DataType, *, ordered: bool = Fa
 
 
 def _checked_size(word: str, size: int) -> int:
-    if size > _LARGEST_SIZE:
-        raise InvalidRequestError(f"type '{word}' has a size of at most {_LARGEST_SIZE}")
+    if size > _MAX_SIZE:
+        raise InvalidRequestError(f"type '{word}' has a size of at most {_MAX_SIZE}")
     return size
 
 

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from sparkport.spark.commit.group_commit import TableCommits
+from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.read.arrow_scan import ArrowLane
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.arrow_scan import ArrowScan
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.splits import Sizes
 from sparkport.spark.row_ids.allocator import RowIds
 from sparkport.spark.row_ids.provisional import greatest_id
@@ -29,7 +29,7 @@ class Engine:
         *,
         warehouse: str | None = None,
         sizes: Sizes | None = None,
-        lane: Lane = Lane.AUTO,
+        lane: ReadMode = ReadMode.AUTO,
         direct_reads: bool = False,
         adopts: bool = False,
         transaction_idle_seconds: float = 3600.0,
@@ -41,7 +41,7 @@ class Engine:
         self.adopts = adopts
         self.sizes = sizes or Sizes()
         self.jobs = Jobs(host)
-        self.arrow_lane = ArrowLane(self.jobs, self.sizes)
+        self.arrow_lane = ArrowScan(self.jobs, self.sizes)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.trash = Trash(self.warehouse.root, trash_hours)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
@@ -49,8 +49,8 @@ class Engine:
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIds] = {}
         # By folder and id, for as long as a statement has them: a table may be dropped and brought back.
-        self._commits: WeakValueDictionary[tuple[str, str], TableCommits] = WeakValueDictionary()
-        self._recent_commits: dict[str, TableCommits] = {}
+        self._commits: WeakValueDictionary[tuple[str, str], CommitQueue] = WeakValueDictionary()
+        self._recent_commits: dict[str, CommitQueue] = {}
         self._lock = threading.Lock()
         self._on_close: list[Callable[[], None]] = []
 
@@ -69,7 +69,7 @@ class Engine:
                 self._row_ids[root] = kept
             return kept
 
-    def commits(self, root: str, table_id: str, table: str) -> TableCommits:
+    def commits(self, root: str, table_id: str, table: str) -> CommitQueue:
         """Return what orders the writes to a table: to this one, and not to one that was there before.
 
         All statements on it that run at the same time get the same object.
@@ -78,7 +78,7 @@ class Engine:
         with self._lock:
             kept = self._commits.get((root, table_id))
             if kept is None:
-                kept = TableCommits(self.jobs, table, table_id, log, joins_keys=joins_keys)
+                kept = CommitQueue(self.jobs, table, table_id, log, joins_keys=joins_keys)
                 self._commits[root, table_id] = kept
             self._recent_commits[root] = kept
             return kept

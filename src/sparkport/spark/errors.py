@@ -255,7 +255,7 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
         or _by_cause(error, _UNSUPPORTED_STATES, PreconditionError)
     )
     if ours is None and decision is Decision.REQUEST:
-        return InvalidRequestError(readable(next(_texts(error))))
+        return InvalidRequestError(clean_message(next(_texts(error))))
     return ours
 
 
@@ -269,7 +269,7 @@ def statement_failure(error: BaseException) -> SparkportError | None:
         return InvalidRequestError("the statement is nested too deeply")
     for cause in reversed(causes):
         if _VALUE_CLASSES.fullmatch(cause.kind) or cause.condition.startswith(_UNSORTED):
-            said = readable(cause.message.removeprefix("requirement failed: "))
+            said = clean_message(cause.message.removeprefix("requirement failed: "))
             return InvalidRequestError(said or f"Spark cannot compute this ({cause.kind.rpartition('.')[2]})")
     return None
 
@@ -312,7 +312,7 @@ def is_session_lost(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError) and re.search(_LOST, _text(error)) is not None
 
 
-def readable(text: str) -> str:
+def clean_message(text: str) -> str:
     """Return the first sentences of Spark's text without condition, SQL state, paths, classes and traces."""
     text = re.split(r"\n\s*(?:==|at |JVM stacktrace|Caused by)|;\n|SQLSTATE:", text, maxsplit=1)[0]
     text = re.sub(r"^An error occurred while calling \S+\s*:\s*", "", text.strip())
@@ -343,9 +343,9 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | None:
             return make(kind, _named(parameters, names, table))
     match state[:2]:
         case "21" | "22" | "42" | "54" | "P0":
-            return InvalidRequestError(readable(next(_texts(error))))
+            return InvalidRequestError(clean_message(next(_texts(error))))
         case "0A":
-            return PreconditionError(readable(next(_texts(error))))
+            return PreconditionError(clean_message(next(_texts(error))))
         case _:
             return None
 
@@ -356,14 +356,14 @@ def _by_cause(
     """Return what a cause of an error says that has one of these SQL states."""
     found = (cause for cause in java_causes(error) if cause.state.startswith(states))
     cause = next(found, None)
-    return None if cause is None else make(readable(cause.message))
+    return None if cause is None else make(clean_message(cause.message))
 
 
 def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
     name = next((parameters[name] for name in names if parameters.get(name)), table)
     if _PATH_TABLE.search(name):
         name = table
-    return readable(name.replace("`", "")).removeprefix("spark_catalog.")
+    return clean_message(name.replace("`", "")).removeprefix("spark_catalog.")
 
 
 def _text(error: BaseException) -> str:

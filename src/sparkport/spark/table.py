@@ -34,12 +34,12 @@ from sparkport.errors import NotFoundError, SparkportError, UnsupportedOperation
 from sparkport.spark.commit.checkpoints import Checkpointing
 from sparkport.spark.commit.conflict_detection import NO_IDS, Basis, FinalConflictError, Ids
 from sparkport.spark.commit.idempotency import recorded
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.ddl.alter import alter
 from sparkport.spark.delta.actions import DataFile, Metadata
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.readable import NEWEST_READER, unreadable_reason
-from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
+from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import VacuumedError, too_new, writing
@@ -49,15 +49,15 @@ from sparkport.spark.model.constraints import shown_constraints
 from sparkport.spark.read import direct_files, sql_scan
 from sparkport.spark.read.arrow_scan import PLACE_FIELDS, matching_files, missing_ids, read_columns
 from sparkport.spark.read.collecting import Collector
-from sparkport.spark.read.metadata_only import foreseen
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.metadata_only import metadata_only_rows
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.splits import all_or_none, endpoint_count, files_of
 from sparkport.spark.read.sql_query import delta_query
 from sparkport.spark.types import decode, decode_batches, pushable
 from sparkport.spark.warehouse.listing import TableEntry
 from sparkport.spark.warehouse.snapshots import OwnWrite, TableView
 from sparkport.spark.write.deletion_vector_update import Located
-from sparkport.spark.write.row_id_backfill import give_ids, is_adoptable
+from sparkport.spark.write.row_id_backfill import ensure_row_ids, is_adoptable
 from sparkport.spark.write.statement import InsertStatement
 from sparkport.spark.write.transaction_view import lost, transaction_snapshot
 from sparkport.spark.write.update_delete import DeleteStatement, UpdateStatement
@@ -67,7 +67,7 @@ _log = structlog.get_logger("sparkport.spark")
 
 _SNAPSHOT_VERSION = re.compile("[0-9]{1,20}")
 _PRIVATE_VERSION = re.compile(r"(?P<version>[0-9]{1,20})\+(?P<own>[0-9]{1,9})@(?P<transaction>.+)")
-_MOST_LISTED = 2048
+_MAX_LISTED = 2048
 _MAX_COMMITS_LOOKED_AT = 100
 
 
@@ -84,7 +84,7 @@ class DeltaTable(DynamicTable):
         rename: Callable[[Call, DeltaTable, str], None] | None = None,
     ) -> None:
         self._rename = rename
-        self.gate = Gate()  # who commits rows is inside together with others, who alters alone
+        self.gate = ReadWriteLock()  # who commits rows is inside together with others, who alters alone
         self._checkpoints = Checkpointing(engine.jobs, self.gate)
         self._durability = Durability()
         self._entry = entry
@@ -279,7 +279,7 @@ class DeltaTable(DynamicTable):
         """Return the table as it is now."""
         return self._log.snapshot()
 
-    def heading(self, version: int) -> Heading:
+    def heading(self, version: int) -> TableHeader:
         """Return what a version is, without its files."""
         return self._log.heading(version)
 
@@ -389,7 +389,9 @@ class DeltaTable(DynamicTable):
         part = files_of if reason is None else all_or_none
         files = part(found.files, options.slice)
         if options.filter is None:
-            known = foreseen(files, wanted, root=self._entry.root, numbers=missing_ids(found, wanted))
+            known = metadata_only_rows(
+                files, wanted, root=self._entry.root, numbers=missing_ids(found, wanted)
+            )
             if known is not None:
                 return known
         if reason is None:
@@ -425,7 +427,7 @@ class DeltaTable(DynamicTable):
 
     def _sql_reason(self, found: DeltaSnapshot) -> str | None:
         """Return why a version is to be read by Spark SQL, or None if Arrow can."""
-        if self._engine.lane is Lane.SQL:
+        if self._engine.lane is ReadMode.SQL:
             return "told to"
         if any(file.deletion_vector and file.physical_rows is None for file in found.files):
             return "a file with a deletion vector does not say how many rows it has"
@@ -499,7 +501,7 @@ class DeltaTable(DynamicTable):
         transactions, place = self._engine.transactions, (self._entry.schema, self._entry.name)
         view, seen = self._view(call), self._state(call, None)
         with transactions.settling(call, *place):
-            version = give_ids(call, self._engine, self, seen, adopts=adopts)
+            version = ensure_row_ids(call, self._engine, self, seen, adopts=adopts)
             if version is None or view is None:
                 return
             own = {write.version for write in view.own}
@@ -508,13 +510,13 @@ class DeltaTable(DynamicTable):
                 raise FinalConflictError(str(self), "others have changed it while its rows were given ids")
             transactions.moved(call, *place, view, self._log.heading(version))
 
-    def _adopts(self, found: Heading | DeltaSnapshot) -> bool:
+    def _adopts(self, found: TableHeader | DeltaSnapshot) -> bool:
         """Tell whether a table that has no ids gets them when they are needed."""
         if not self._engine.adopts or self._engine.host.is_connect or self._is_read_directly(found):
             return False
         return is_adoptable(found.protocol, found.metadata)
 
-    def _is_read_directly(self, found: Heading | DeltaSnapshot) -> bool:
+    def _is_read_directly(self, found: TableHeader | DeltaSnapshot) -> bool:
         allowed = found.metadata.configuration.get(direct_files.PROPERTY, str(self._engine.direct_reads))
         return allowed.lower() == "true"
 
@@ -532,13 +534,15 @@ class DeltaTable(DynamicTable):
         # Clients were told the columns when the scan was planned.
         return newer if self._arrow_schema(newer).equals(self._arrow_schema(found)) else found
 
-    def _columns_of(self, found: Heading | DeltaSnapshot) -> tuple[TableColumn, ...]:
+    def _columns_of(self, found: TableHeader | DeltaSnapshot) -> tuple[TableColumn, ...]:
         return self._known(found)[1]
 
-    def _arrow_schema(self, found: Heading | DeltaSnapshot) -> pa.Schema:
+    def _arrow_schema(self, found: TableHeader | DeltaSnapshot) -> pa.Schema:
         return self._known(found)[2]
 
-    def _known(self, found: Heading | DeltaSnapshot) -> tuple[Metadata, tuple[TableColumn, ...], pa.Schema]:
+    def _known(
+        self, found: TableHeader | DeltaSnapshot
+    ) -> tuple[Metadata, tuple[TableColumn, ...], pa.Schema]:
         """Return the columns of a version in both forms: the same objects until they change."""
         kept = self._columns
         if kept is None or kept[0] is not found.metadata:
@@ -569,7 +573,7 @@ def _with_ids(batch: pa.RecordBatch, name: str, ids: Ids) -> pa.RecordBatch:
 
 def _among(name: str, ids: Ids) -> Expression:
     """Return a predicate for some rows: exact for a few ids, their range for many."""
-    if len(ids) <= _MOST_LISTED:
+    if len(ids) <= _MAX_LISTED:
         return In(Column(name), tuple(Constant(value) for value in pa.array(ids)))
     low, high = Constant(pa.scalar(int(ids.min()))), Constant(pa.scalar(int(ids.max())))
     at_least = Comparison(ComparisonOperator.GREATER_OR_EQUAL, Column(name), low)

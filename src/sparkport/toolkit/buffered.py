@@ -20,7 +20,7 @@ from sparkport.catalog.dml import (
 from sparkport.catalog.tables import Table
 from sparkport.errors import InvalidRequestError, LimitExceededError, UnsupportedOperationError
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 
 Run = Callable[[list[pa.RecordBatch]], DMLResult]
 
@@ -92,8 +92,8 @@ class _Buffered(Statement):
             self._affected += result.affected_rows
             return _single_batch(result)
         self._held.add(byte_size(batch))
-        if self._held.size > _MOST_BYTES:
-            raise LimitExceededError(f"a statement on this table is limited to {_MOST_BYTES >> 20} MiB")
+        if self._held.size > _MAX_BYTES:
+            raise LimitExceededError(f"a statement on this table is limited to {_MAX_BYTES >> 20} MiB")
         self._batches.append(batch)
         return None
 

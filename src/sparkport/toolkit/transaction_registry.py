@@ -14,13 +14,13 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.transactions import TransactionMode, TransactionState
 from sparkport.errors import LimitExceededError, NotFoundError, TransactionNotActiveError
 
-_MOST_TRANSACTIONS = 100_000
+_MAX_TRANSACTIONS = 100_000
 
 D = TypeVar("D")
 
 
 @dataclass(slots=True)
-class LedgerEntry(Generic[D]):
+class RegisteredTransaction(Generic[D]):
     """A transaction; `detail` is what its engine keeps for it, gone when the transaction is over."""
 
     principal: str
@@ -30,7 +30,7 @@ class LedgerEntry(Generic[D]):
     state: TransactionState = TransactionState.ACTIVE
 
 
-class TransactionLedger(Generic[D]):
+class TransactionRegistry(Generic[D]):
     """Keeps the transactions of a catalog. Safe to use from many threads.
 
     A transaction nobody uses for `idle_seconds` is aborted, because DuckDB never says that one is
@@ -51,8 +51,8 @@ class TransactionLedger(Generic[D]):
         self._clock = clock
         self._lock = threading.Lock()
         # Both in the order of their last use, so that expiring looks at the front only.
-        self._entries: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
-        self._expired: OrderedDict[str, LedgerEntry[D]] = OrderedDict()
+        self._entries: OrderedDict[str, RegisteredTransaction[D]] = OrderedDict()
+        self._expired: OrderedDict[str, RegisteredTransaction[D]] = OrderedDict()
         self._expirations = 0
         self._open: Counter[str] = Counter()  # by principal, without those of DuckDB, which never end
 
@@ -68,16 +68,16 @@ class TransactionLedger(Generic[D]):
                         " the limit; commit some or roll them back"
                     )
                 self._open[call.principal] += 1
-            self._entries[transaction_id] = LedgerEntry(call.principal, mode, detail, self._clock())
+            self._entries[transaction_id] = RegisteredTransaction(call.principal, mode, detail, self._clock())
         return transaction_id
 
-    def find(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+    def find(self, call: Call, transaction_id: str) -> RegisteredTransaction[D]:
         """Return a transaction of the caller's in any state. Raises NotFoundError."""
         with self._lock:
             self._expire()
             return self._find(call, transaction_id)
 
-    def active(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+    def active(self, call: Call, transaction_id: str) -> RegisteredTransaction[D]:
         """Return a transaction for use. Raises NotFoundError and TransactionNotActiveError."""
         with self._lock:
             self._expire()
@@ -95,12 +95,12 @@ class TransactionLedger(Generic[D]):
         except NotFoundError:
             return None
 
-    def present(self, transaction_id: str | None) -> LedgerEntry[D] | None:
+    def present(self, transaction_id: str | None) -> RegisteredTransaction[D] | None:
         """Return a transaction that has not expired, whoever asks and whatever its state."""
         with self._lock:
             return self._entries.get(transaction_id or "")
 
-    def end(self, entry: LedgerEntry[D], state: TransactionState) -> None:
+    def end(self, entry: RegisteredTransaction[D], state: TransactionState) -> None:
         """Set the last state of a transaction and let its detail go."""
         with self._lock:
             self._close(entry, state)
@@ -111,13 +111,13 @@ class TransactionLedger(Generic[D]):
             self._expire()
             return self._expirations
 
-    def _find(self, call: Call, transaction_id: str) -> LedgerEntry[D]:
+    def _find(self, call: Call, transaction_id: str) -> RegisteredTransaction[D]:
         entry = self._entries.get(transaction_id) or self._expired.get(transaction_id)
         if entry is None or entry.principal != call.principal:
             raise NotFoundError("transaction", transaction_id)
         return entry
 
-    def _close(self, entry: LedgerEntry[D], state: TransactionState) -> None:
+    def _close(self, entry: RegisteredTransaction[D], state: TransactionState) -> None:
         if entry.state is TransactionState.ACTIVE and entry.mode is not TransactionMode.STATEMENT:
             self._open[entry.principal] -= 1
             if not self._open[entry.principal]:
@@ -130,7 +130,7 @@ class TransactionLedger(Generic[D]):
         oldest_allowed = self._clock() - self._idle_seconds
         while self._entries:
             oldest = next(iter(self._entries))
-            crowded = len(self._entries) > _MOST_TRANSACTIONS
+            crowded = len(self._entries) > _MAX_TRANSACTIONS
             if self._entries[oldest].last_used >= oldest_allowed and not crowded:
                 return
             entry = self._entries.pop(oldest)
@@ -138,5 +138,5 @@ class TransactionLedger(Generic[D]):
             is_active = entry.state is TransactionState.ACTIVE
             self._close(entry, TransactionState.ABORTED if is_active else entry.state)
             self._expired[oldest] = entry
-            if len(self._expired) > _MOST_TRANSACTIONS:
+            if len(self._expired) > _MAX_TRANSACTIONS:
                 self._expired.popitem(last=False)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkport import cli
-from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.session.settings import SparkSettings
 
 
@@ -78,7 +78,9 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     """Return how to learn what arguments, variables and the text of a file come to."""
     asked: list[Asked] = []
 
-    def fail(settings: SparkSettings, *, adopts: bool, sample: bool, switches: Switches, **_: object) -> None:
+    def fail(
+        settings: SparkSettings, *, adopts: bool, sample: bool, switches: FunctionFlags, **_: object
+    ) -> None:
         asked.append(Asked(adopts, sample, switches.functions, dict(settings.conf)))
         raise OSError("asked")
 

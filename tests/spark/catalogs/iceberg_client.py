@@ -13,7 +13,7 @@ import structlog
 
 from sparkport.catalog import (
     Call,
-    KindTable,
+    HasTableKind,
     ScanOptions,
     Table,
     TableKind,
@@ -111,7 +111,7 @@ def listing(lake: Lake) -> dict[str, Any]:
         "views": [
             one.name
             for one in schema.tables(_CALL)
-            if isinstance(one, KindTable) and one.table_kind is TableKind.VIEW
+            if isinstance(one, HasTableKind) and one.table_kind is TableKind.VIEW
         ],
     }
 

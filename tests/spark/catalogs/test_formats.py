@@ -11,8 +11,8 @@ from pyspark.sql.functions import col
 from sparkport.catalog import (
     Call,
     Catalog,
+    HasTableKind,
     InsertableTable,
-    KindTable,
     ScanOptions,
     ScanSlice,
     SplittableTable,
@@ -134,7 +134,7 @@ def test_views_are_told_from_tables(engine: Engine, catalog: SessionCatalog) -> 
     del catalog
     schema = SessionCatalog("spark_catalog", engine).schema(Call(), _SCHEMA)
     assert schema is not None
-    kinds = {one.name: one.table_kind for one in schema.tables(Call()) if isinstance(one, KindTable)}
+    kinds = {one.name: one.table_kind for one in schema.tables(Call()) if isinstance(one, HasTableKind)}
 
     assert {name for name, kind in kinds.items() if kind is TableKind.VIEW} == {"doubled", "without_ids"}
     assert kinds["in_csv"] is TableKind.TABLE

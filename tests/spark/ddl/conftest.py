@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.session.host import SparkHost
 
 _numbers = itertools.count(1)
@@ -38,7 +38,7 @@ def lake(spark_host: SparkHost, tmp_path: Path) -> Iterator[SparkCatalog]:
     """Return the catalog of an empty warehouse of the test's own, with the functions of tables."""
     (tmp_path / "lake").mkdir()
     engine = Engine(spark_host, warehouse=str(tmp_path / "lake"))
-    yield SparkCatalog(engine, Switches())
+    yield SparkCatalog(engine, FunctionFlags())
     engine.jobs.close()
 
 

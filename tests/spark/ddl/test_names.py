@@ -29,7 +29,7 @@ from sparkport.catalog.rowid import without_rowid
 from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.sql_names import literal, quoted
 from tests.hostile_names import NASTY, random_names
 from tests.spark.ddl.tables import made, rows
@@ -77,7 +77,7 @@ def test_columns_and_fields_of_all_names_at_once(schema: SparkSchema, catalog: S
         for name, number in {**row, "`": 1001}.items()
     ]
     found = table.scan(Call(), ScanOptions(filter=And(tuple(same)))).read_all()
-    by_sql = SparkCatalog(Engine(catalog.engine.host, lane=Lane.SQL)).schema(Call(), schema.name)
+    by_sql = SparkCatalog(Engine(catalog.engine.host, lane=ReadMode.SQL)).schema(Call(), schema.name)
     assert by_sql is not None
     slowly = by_sql.table(Call(), "t")
     assert slowly is not None

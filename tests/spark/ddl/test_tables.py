@@ -9,8 +9,8 @@ from sparkport.catalog import (
     AddColumn,
     Call,
     CreateTableOptions,
-    DescribedTable,
     DropTableOptions,
+    HasDescription,
     OnConflict,
     RemoveColumn,
     RenameColumn,
@@ -60,7 +60,7 @@ def test_a_listing_gets_everything_at_once(schema: SparkSchema) -> None:
     new = made(schema, OTHER, CreateTableOptions(OnConflict.REPLACE, comment="new"))
     second = new.describe(Call())
 
-    assert isinstance(new, DescribedTable)
+    assert isinstance(new, HasDescription)
     assert (first.comment, first.arrow_schema.names[0]) == ("old", "a")
     assert first.constraints is not None
     assert first.constraints.primary_key == ("a",)

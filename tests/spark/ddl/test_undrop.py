@@ -24,7 +24,7 @@ from sparkport.catalog import (
 from sparkport.errors import AlreadyExistsError, NotFoundError, PreconditionError
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.storage.filesystem import LocalStorage
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.trash import Trash
@@ -141,8 +141,8 @@ def test_table_comes_back_on_another_server(lake: SparkCatalog, sales: SparkSche
     made(sales, ROWS)
     sales.drop_table(Call(), "t", DropTableOptions())
     engine = Engine(lake.engine.host, warehouse=lake.engine.warehouse.root)
-    engine.trash.sweep()
-    restarted = SparkCatalog(engine, Switches())
+    engine.trash.remove_orphans()
+    restarted = SparkCatalog(engine, FunctionFlags())
     undrop(restarted, "sales.t")
 
     assert rows(found(restarted, "sales", "t")) == LISTED
@@ -187,7 +187,7 @@ def test_table_that_is_taken_back_is_not_in_the_trash(sales: SparkSchema, root: 
     table = sales.create_table(Call(), "t", ROWS.schema, CreateTableOptions())
     point = table.snapshot(Call(), None).time_point
     assert point is not None
-    undone = sales.undo_create(Call(), "t", point)
+    undone = sales.revert_create(Call(), "t", point)
 
     assert undone
     assert entries(root) == []
@@ -209,7 +209,7 @@ def test_table_that_another_program_writes_to_is_not_taken_back(
 
     monkeypatch.setattr(Trash, "put", late)
 
-    assert not sales.undo_create(Call(), "t", point)
+    assert not sales.revert_create(Call(), "t", point)
     assert rows(found(lake, "sales", "t")) == LISTED
     assert entries(root) == [] or dropped(lake) == []
 
@@ -227,7 +227,7 @@ def test_link_is_dropped_and_not_what_it_points_at(
     undrop(lake, "sales.t")
     back = rows(found(lake, "sales", "t"))
     sales.drop_table(Call(), "t", DropTableOptions())
-    Trash(str(root), 0, clock=lambda: time.time() + 3600).sweep()
+    Trash(str(root), 0, clock=lambda: time.time() + 3600).remove_orphans()
 
     assert listed == [("sales", "t")]
     assert back == LISTED

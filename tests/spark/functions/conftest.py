@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.engine import Engine
-from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.session.host import SparkHost
 
 _numbers = itertools.count(1)
@@ -22,7 +22,7 @@ def catalog(spark: SparkSession, spark_host: SparkHost) -> Iterator[SparkCatalog
     """Return the catalog of the session's warehouse."""
     del spark
     engine = Engine(spark_host)
-    yield SparkCatalog(engine, Switches(query=True))
+    yield SparkCatalog(engine, FunctionFlags(query=True))
     engine.stop_work()
 
 

@@ -18,7 +18,7 @@ from sparkport.errors import (
     SparkportError,
 )
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.functions.catalog_functions import Switches
+from sparkport.spark.functions.catalog_functions import FunctionFlags
 
 from .calling import columns, rows, table
 
@@ -247,7 +247,7 @@ def test_the_session_of_the_tables_is_left_alone(
 
 def test_query_is_off_unless_switched_on(catalog: SparkCatalog) -> None:
     """It is not listed then, and a call says how it is switched on; without functions there is no schema."""
-    off = SparkCatalog(catalog.engine, Switches())
+    off = SparkCatalog(catalog.engine, FunctionFlags())
     hidden = next(one for one in off.functions if one.name == "query")
 
     assert isinstance(hidden, UnlistedFunction)

@@ -32,22 +32,22 @@ def app(catalog: SparkCatalog) -> sparkport.App:
     """Declare functions, of which Spark runs what has three rows and more."""
     made = sparkport.App()
 
-    @made.spark_function(schema="own", least_rows=3)
+    @made.spark_function(schema="own", min_rows=3)
     def triple(numbers: Column) -> Column:
         """Three times a number."""
         return _tripled(numbers)
 
-    @made.spark_function(schema="own", least_rows=3, returns=pa.uint64())
+    @made.spark_function(schema="own", min_rows=3, returns=pa.uint64())
     def process(numbers: Column) -> list[int]:
         """Say where it runs."""
         return [os.getpid()] * len(numbers)
 
-    @made.spark_function(schema="own", least_rows=3)
+    @made.spark_function(schema="own", min_rows=3)
     def root(numbers: Annotated[pa.Array, float]) -> Annotated[list[float], float]:
         """Fail for negative numbers."""
         return [math.sqrt(number.as_py()) for number in numbers]
 
-    @made.spark_function(schema="own", least_rows=3)
+    @made.spark_function(schema="own", min_rows=3)
     def slow(numbers: Column) -> Column:
         """Take a minute."""
         threading.Event().wait(60)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.read.mode import Lane
+from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 def catalogs(spark: SparkSession, spark_host: SparkHost) -> Iterator[tuple[SparkCatalog, SparkCatalog]]:
     """Return two catalogs of one warehouse, of which the second reads by Spark SQL alone."""
     del spark
-    engines = Engine(spark_host), Engine(spark_host, lane=Lane.SQL)
+    engines = Engine(spark_host), Engine(spark_host, lane=ReadMode.SQL)
     yield SparkCatalog(engines[0]), SparkCatalog(engines[1])
     for engine in engines:
         engine.jobs.close()

@@ -236,7 +236,7 @@ def test_work_that_fills_all_threads_can_be_cancelled(lake: Lake, spark_host: Sp
         return number
 
     call = Call()
-    results = jobs.in_order(call, "t", [functools.partial(work, number) for number in range(80)], ahead=80)
+    results = jobs.map_ordered(call, "t", [functools.partial(work, number) for number in range(80)], ahead=80)
     reading = threading.Thread(target=_drained, args=[results])
     reading.start()
     for _ in range(64):

@@ -25,7 +25,7 @@ from sparkport.catalog.predicates import (
 )
 from sparkport.errors import NotFoundError
 from sparkport.spark.read import arrow_scan
-from sparkport.spark.worker.parquet import Piece, ReadPlan
+from sparkport.spark.worker.parquet import FileSlice, ReadPlan
 from tests.spark.reading.lake import Lake, ids
 
 _ROWS = [
@@ -53,10 +53,10 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plans: list[ReadPlan] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[FileSlice] = []
         original = arrow_scan._spool
 
-        def spool(plan: ReadPlan, pieces: functools.partial[list[Piece]], *rest: object) -> object:
+        def spool(plan: ReadPlan, pieces: functools.partial[list[FileSlice]], *rest: object) -> object:
             self.plans.append(plan)
             self.pieces += pieces()
             return original(plan, pieces, *rest)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, DropTableOptions
 from sparkport.catalog.ddl import AddColumn, ChangeColumnType, CreateTableOptions, OnConflict, RenameTable
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.delta.data_files import MOST_ROWS
+from sparkport.spark.delta.data_files import MAX_ROWS
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.durability import Durability
 from sparkport.spark.delta.log import DeltaLog
@@ -36,7 +36,7 @@ def written(table: DeltaTable) -> set[Identity]:
 
 def many(table: DeltaTable) -> None:
     """Insert more rows than are kept in memory."""
-    rows = pa.table({"n": pa.array(range(MOST_ROWS + 1), pa.int64())})
+    rows = pa.table({"n": pa.array(range(MAX_ROWS + 1), pa.int64())})
     table.insert(Call(), rows.to_reader())
 
 

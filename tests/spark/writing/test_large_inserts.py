@@ -27,7 +27,7 @@ from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest
 
-MANY = data_files.MOST_ROWS + 10_000
+MANY = data_files.MAX_ROWS + 10_000
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 

@@ -231,8 +231,8 @@ def test_files_of_many_rows_are_written_again(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what the server keeps in memory, Spark joins the rows, with the same outcome."""
-    monkeypatch.setattr(deletion_vector_update, "MOST_UPDATED", 5)
-    monkeypatch.setattr(deletion_vector_update, "MOST_DELETED", 5)
+    monkeypatch.setattr(deletion_vector_update, "MAX_UPDATED", 5)
+    monkeypatch.setattr(deletion_vector_update, "MAX_DELETED", 5)
     monkeypatch.setattr(file_rewrite, "_MAX_LISTED", 3)
     table = made(schema, numbers(20), CreateTableOptions())
     before = ids(table)

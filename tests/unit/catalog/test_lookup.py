@@ -3,9 +3,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, CatalogBuilder, StaticSchema, TablePath, TimePoint, TimeUnit
+from sparkport.catalog import Call, TablePath, TimePoint, TimeUnit
 from sparkport.catalog.lookup import current_arrow_schema, find_column, find_schema, find_table
 from sparkport.errors import InvalidRequestError, NotFoundError
+from sparkport.toolkit import CatalogBuilder, StaticSchema
 
 NUMBERS = pa.table({"n": [1]})
 CATALOG = CatalogBuilder().schema("Sales").table("Orders", NUMBERS).table("customers", NUMBERS).build()

@@ -86,7 +86,7 @@ def test_crowd_pushes_the_oldest_out(
     manager: MemoryTransactions, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory is limited: the least recently used goes first, and in the end is unknown."""
-    monkeypatch.setattr(module, "_MOST_TRANSACTIONS", 3)
+    monkeypatch.setattr(module, "_MAX_TRANSACTIONS", 3)
     keys = [manager.begin_transaction(Call()) for _ in range(9)]
     clock.now += 1.0
     states = [manager.transaction_status(Call(), key) for key in keys]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
-from sparkport.protocol.column_checks import check, mended, needs_check
+from sparkport.protocol.column_checks import check, needs_check, normalized
 from sparkport.protocol.flight_data import Decoder, Encoder, Limits, decode
 
 from .arrow_samples import columns
@@ -77,7 +77,7 @@ def test_empty_lists_get_offsets_at_zero(kind: pa.DataType, offset: bytes | int)
         received.validate(full=True)
         assert received.equals(column)
         assert received.nbytes == (8 if len(column) else 0)
-        assert mended(received) is received
+        assert normalized(received) is received
 
 
 def test_empty_lists_in_dictionaries_are_not_mended() -> None:
@@ -88,7 +88,7 @@ def test_empty_lists_in_dictionaries_are_not_mended() -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([], pa.int8()), hollow)
 
     with pytest.raises(InvalidRequestError, match=r"^an empty list has no offsets$"):
-        mended(column)
+        normalized(column)
 
 
 VIEWS = pa.array(["duck", LONG, None], pa.string_view())

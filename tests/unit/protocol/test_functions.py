@@ -14,7 +14,7 @@ from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import arrow_row, descriptor
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.functions import forms, result_schema
-from sparkport.protocol.schemas import UnpresentableError
+from sparkport.protocol.schemas import NoDuckDBTypeError
 
 N = Parameter("n", pa.int64())
 SCALAR, TABLE_FUNCTION = FunctionKind.SCALAR, FunctionKind.TABLE
@@ -79,7 +79,7 @@ def test_result_is_of_a_type_that_duckdb_reads() -> None:
     assert result_schema(FunctionSignature((N,), pa.dictionary(pa.int8(), pa.string()))) == pa.schema(
         [("result", pa.string())]
     )
-    with pytest.raises(UnpresentableError):
+    with pytest.raises(NoDuckDBTypeError):
         result_schema(FunctionSignature((N,), pa.decimal256(60, 0)))
 
 

@@ -31,7 +31,7 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import DECISIONS, is_session_lost, readable, translated, writing
+from sparkport.spark.errors import DECISIONS, clean_message, is_session_lost, translated, writing
 
 READ_ONLY = "the server cannot write to its storage: it is read-only, or access is denied"
 
@@ -248,7 +248,7 @@ def test_our_own_errors_pass() -> None:
 )
 def test_texts_hold_no_paths_classes_or_traces(text: str, shown: str) -> None:
     """Clients learn what happened, not how the server is laid out."""
-    assert readable(text) == shown
+    assert clean_message(text) == shown
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, CatalogBuilder, DMLResult, ScanOptions, StatementTable, Table
+from sparkport.catalog import Call, DMLResult, ScanOptions, StatementTable, Table
 from sparkport.errors import (
     CancelledError,
     InvalidRequestError,
     LimitExceededError,
     UnsupportedOperationError,
 )
-from sparkport.toolkit import buffered
+from sparkport.toolkit import CatalogBuilder, buffered
 
 COLUMNS = pa.schema([("n", pa.int64()), pa.field("rowid", pa.int64())])
 
@@ -175,7 +175,7 @@ def test_cancelled_statement_calls_nobody() -> None:
 
 def test_too_much_is_refused_before_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is collected is limited."""
-    monkeypatch.setattr(buffered, "_MOST_BYTES", 100)
+    monkeypatch.setattr(buffered, "_MAX_BYTES", 100)
     statement = buffered.begin_insert(Call(), Log(), returning=False)
     statement.write(batch(*range(12)))
 

@@ -3,18 +3,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import (
-    Call,
-    Catalog,
-    CatalogBuilder,
-    ScanOptions,
-    Schema,
-    StaticTable,
-    Table,
-    VersionedCatalog,
-)
+from sparkport.catalog import Call, Catalog, ScanOptions, Schema, Table, VersionedCatalog
 from sparkport.catalog.predicates import Unknown
 from sparkport.errors import CancelledError
+from sparkport.toolkit import CatalogBuilder, StaticTable
 
 NUMBERS = pa.table({"n": [1, 2, 3], "s": ["a", "b", "c"]})
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkport.catalog import CatalogBuilder
 from sparkport.errors import AlreadyExistsError, NotFoundError
+from sparkport.toolkit import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs
 
 ONE, TWO = CatalogBuilder().schema("one").build(), CatalogBuilder().schema("two").build()

@@ -22,7 +22,7 @@ from sparkport.errors import (
     PreconditionError,
     UnsupportedOperationError,
 )
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.streams import encoded, scan_shaper
 from sparkport.flight.request import Request
 from sparkport.protocol import arrow_row, msgpack, predicates, schemas
@@ -57,7 +57,7 @@ class Prepared:
         return arrow_schema
 
 
-def function_at(site: Site, request: Request, address: FunctionAddress) -> tuple[AnyFunction, Form]:
+def function_at(site: ServerContext, request: Request, address: FunctionAddress) -> tuple[AnyFunction, Form]:
     """Return a function of a listing, in the form that was listed.
 
     Raises NotFoundError, and PreconditionError if its parameters are other ones by now.
@@ -83,7 +83,7 @@ def functions_of(call: Call, schema: Schema, kind: FunctionKind) -> Sequence[Any
     return schema.scalar_functions(call) if kind is FunctionKind.SCALAR else schema.table_functions(call)
 
 
-def prepared(site: Site, request: Request, address: FunctionAddress, parameters: bytes) -> Prepared:
+def prepared(site: ServerContext, request: Request, address: FunctionAddress, parameters: bytes) -> Prepared:
     """Return the call that DuckDB means by a descriptor and a row of parameters."""
     function, form = function_at(site, request, address)
     if not isinstance(function, TableFunction | TableInOutFunction):
@@ -95,7 +95,7 @@ def prepared(site: Site, request: Request, address: FunctionAddress, parameters:
 
 
 def prepared_by_name(
-    site: Site, request: Request, path: TablePath, parameters: bytes, named_parameters: bytes
+    site: ServerContext, request: Request, path: TablePath, parameters: bytes, named_parameters: bytes
 ) -> Prepared:
     """Return the call of the function at `path`; of several with one name, the first that fits."""
     if len(parameters) + len(named_parameters) > _MAX_PARAMETER_BYTES:
@@ -116,7 +116,7 @@ def prepared_by_name(
     raise refused or NotFoundError("table function", path.table)
 
 
-def find_table_function(site: Site, request: Request, name: str) -> TablePath:
+def find_table_function(site: ServerContext, request: Request, name: str) -> TablePath:
     """Return where a table function of the default catalog is, by its name or by schema.name.
 
     Raises NotFoundError, with a hint at a similar name.
@@ -132,7 +132,7 @@ def find_table_function(site: Site, request: Request, name: str) -> TablePath:
     raise NotFoundError("table function", name, known)
 
 
-def deliver(site: Site, request: Request, ticket: Ticket) -> Iterator[bytes]:
+def deliver(site: ServerContext, request: Request, ticket: Ticket) -> Iterator[bytes]:
     """Run the function of a ticket and stream its rows."""
     assert ticket.path is not None
     call = request.call
@@ -150,7 +150,7 @@ def deliver(site: Site, request: Request, ticket: Ticket) -> Iterator[bytes]:
         reader.close()
 
 
-def _of_ticket(site: Site, request: Request, ticket: Ticket, path: TablePath) -> Prepared:
+def _of_ticket(site: ServerContext, request: Request, ticket: Ticket, path: TablePath) -> Prepared:
     if ticket.form:
         address = FunctionAddress(path, FunctionKind.TABLE, ticket.form)
         return prepared(site, request, address, ticket.parameters)

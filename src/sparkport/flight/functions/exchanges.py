@@ -13,7 +13,7 @@ from sparkport.catalog.functions import ScalarFunction, TableInOutFunction
 from sparkport.catalog.guard import Guard
 from sparkport.catalog.parameters import Special
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.functions.calls import Prepared, function_at, prepared
 from sparkport.flight.functions.pull_thread import Stage
 from sparkport.flight.presentation.streams import Shaper, resized
@@ -28,7 +28,7 @@ _FINISHED = b"chunk_finished"
 
 
 def call_scalar(
-    site: Site, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
+    site: ServerContext, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
 ) -> Iterator[bytes]:
     """Answer each batch of arguments by one of results."""
     function, form = function_at(site, request, address)
@@ -52,7 +52,7 @@ def call_scalar(
 
 
 def call_in_out(
-    site: Site, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
+    site: ServerContext, request: Request, address: FunctionAddress, frames: Iterator[FlightData]
 ) -> Iterator[bytes]:
     """Stream a table through a function.
 

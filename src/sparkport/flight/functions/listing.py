@@ -15,7 +15,7 @@ from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
 from sparkport.protocol.functions import Form, forms, result_schema, stability
-from sparkport.protocol.schemas import UnpresentableError
+from sparkport.protocol.schemas import NoDuckDBTypeError
 
 _log = structlog.get_logger("sparkport")
 
@@ -41,7 +41,7 @@ def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[b
             try:
                 new = [form for form in forms(kind, function.signature) if form.tag() not in tags]
                 yield from [_info(path, function, form) for form in new]
-            except UnpresentableError as error:
+            except NoDuckDBTypeError as error:
                 # One bad entry would make the whole schema unreadable for DuckDB.
                 _log.warning("function left out", function=str(path), reason=str(error))
                 continue

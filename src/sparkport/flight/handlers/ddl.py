@@ -6,7 +6,7 @@ from sparkport.catalog.ddl import DynamicCatalog, DynamicSchema, DynamicTable, O
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Schema
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.tables import Found
 from sparkport.flight.request import Request
 from sparkport.protocol.json_requests import CreateSchemaOnce
@@ -19,13 +19,13 @@ from sparkport.protocol.requests import (
 )
 
 
-def create_schema(site: Site, request: Request, wanted: CreateSchemaRequest) -> Schema:
+def create_schema(site: ServerContext, request: Request, wanted: CreateSchemaRequest) -> Schema:
     """Make a schema."""
     catalog = _dynamic_catalog(site, request, wanted.catalog, "CREATE SCHEMA")
     return catalog.create_schema(request.call, wanted.schema, wanted.options)
 
 
-def create_schema_once(site: Site, request: Request, wanted: CreateSchemaOnce) -> Schema | None:
+def create_schema_once(site: ServerContext, request: Request, wanted: CreateSchemaOnce) -> Schema | None:
     """Make a schema, or be content with the one that is there."""
     try:
         return create_schema(site, request, wanted.request)
@@ -35,13 +35,13 @@ def create_schema_once(site: Site, request: Request, wanted: CreateSchemaOnce) -
         raise
 
 
-def drop_schema(site: Site, request: Request, wanted: DropSchemaRequest) -> int:
+def drop_schema(site: ServerContext, request: Request, wanted: DropSchemaRequest) -> int:
     """Drop a schema and return how many tables went with it."""
     catalog = _dynamic_catalog(site, request, wanted.catalog, "DROP SCHEMA")
     return catalog.drop_schema(request.call, wanted.schema, wanted.options)
 
 
-def create_table(site: Site, request: Request, wanted: CreateTableRequest) -> Found:
+def create_table(site: ServerContext, request: Request, wanted: CreateTableRequest) -> Found:
     """Make a table."""
     schema = find_schema(request.call, site.catalog(request, wanted.catalog), wanted.schema)
     table = _dynamic_schema(schema, "CREATE TABLE").create_table(
@@ -53,7 +53,7 @@ def create_table(site: Site, request: Request, wanted: CreateTableRequest) -> Fo
     return Found(schema.name, table)
 
 
-def drop_table(site: Site, request: Request, wanted: DropTableRequest) -> None:
+def drop_table(site: ServerContext, request: Request, wanted: DropTableRequest) -> None:
     """Drop a table; a missing schema has no table to drop."""
     catalog = site.catalog(request, wanted.catalog)
     try:
@@ -65,7 +65,7 @@ def drop_table(site: Site, request: Request, wanted: DropTableRequest) -> None:
     _dynamic_schema(schema, "DROP TABLE").drop_table(request.call, wanted.table, wanted.options)
 
 
-def alter_table(site: Site, request: Request, wanted: AlterTableRequest) -> Found | None:
+def alter_table(site: ServerContext, request: Request, wanted: AlterTableRequest) -> Found | None:
     """Change a table; None if it is missing and may be."""
     catalog = site.catalog(request, wanted.catalog)
     try:
@@ -81,7 +81,7 @@ def alter_table(site: Site, request: Request, wanted: AlterTableRequest) -> Foun
     return Found(schema.name, table)
 
 
-def _dynamic_catalog(site: Site, request: Request, name: str, operation: str) -> DynamicCatalog:
+def _dynamic_catalog(site: ServerContext, request: Request, name: str, operation: str) -> DynamicCatalog:
     catalog = site.catalog(request, name)
     if not isinstance(catalog, DynamicCatalog):
         raise UnsupportedOperationError("catalog", name or site.default_catalog(request), operation)

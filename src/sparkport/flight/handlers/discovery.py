@@ -12,22 +12,22 @@ from sparkport.catalog.ddl import TaggedSchema
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
 from sparkport.errors import NotFoundError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.functions.listing import function_infos
-from sparkport.flight.presentation.surveys import survey
+from sparkport.flight.presentation.surveys import list_each
 from sparkport.flight.presentation.tables import row_count, shown_schema
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, listing
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.requests import CatalogRequest
-from sparkport.protocol.schemas import UnpresentableError
+from sparkport.protocol.schemas import NoDuckDBTypeError
 
 _log = structlog.get_logger("sparkport")
 
 _DEFAULT_SCHEMA = "default"
 
 
-def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
+def list_schemas(site: ServerContext, request: Request, wanted: CatalogRequest) -> bytes:
     """Return the encoded listing of a catalog, from the cache while its version stands."""
     catalog = site.catalog(request, wanted.catalog)
     if not isinstance(catalog, VersionedCatalog):
@@ -39,7 +39,7 @@ def list_schemas(site: Site, request: Request, wanted: CatalogRequest) -> bytes:
     )
 
 
-def catalog_version(site: Site, request: Request, wanted: CatalogRequest) -> CatalogVersion:
+def catalog_version(site: ServerContext, request: Request, wanted: CatalogRequest) -> CatalogVersion:
     """Return the version of a catalog."""
     catalog = site.catalog(request, wanted.catalog)
     if isinstance(catalog, VersionedCatalog):
@@ -47,7 +47,7 @@ def catalog_version(site: Site, request: Request, wanted: CatalogRequest) -> Cat
     return CatalogVersion(1)
 
 
-def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[bytes]:
+def list_flights(site: ServerContext, request: Request, criteria: bytes) -> Iterator[bytes]:
     """Yield the FlightInfo of every table that headers and criteria allow."""
     only_catalog = request.headers.optional("airport-list-flights-filter-catalog")
     only_schema = request.headers.optional("airport-list-flights-filter-schema")
@@ -61,7 +61,7 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
         listed = [one for one in catalog.schemas(request.call) if only_schema in {None, one.name}]
         return [(schema, schema.tables(request.call)) for schema in listed]
 
-    for name, found in survey(catalogs, look):
+    for name, found in list_each(catalogs, look):
         for schema, tables in found:
             for table in tables:
                 request.call.check()
@@ -72,7 +72,9 @@ def list_flights(site: Site, request: Request, criteria: bytes) -> Iterator[byte
                 yield from function_infos(request, schema, name)
 
 
-def _listing(site: Site, request: Request, catalog: Catalog, name: str, version: CatalogVersion) -> bytes:
+def _listing(
+    site: ServerContext, request: Request, catalog: Catalog, name: str, version: CatalogVersion
+) -> bytes:
     schemas = list(catalog.schemas(request.call))
     default = next((schema for schema in schemas if schema.name.lower() == _DEFAULT_SCHEMA), None)
     if default is None and len(schemas) == 1:
@@ -81,14 +83,14 @@ def _listing(site: Site, request: Request, catalog: Catalog, name: str, version:
 
 
 def _schema(
-    site: Site, request: Request, schema: Schema, catalog: str, default: Schema | None
+    site: ServerContext, request: Request, schema: Schema, catalog: str, default: Schema | None
 ) -> listing.SchemaListing:
     tables: list[bytes] = []
     for table in schema.tables(request.call):
         request.call.check()
         try:
             tables.append(site.table_infos.get(request, table, catalog, schema.name))
-        except UnpresentableError as error:
+        except NoDuckDBTypeError as error:
             # One bad entry would make the whole schema unreadable for DuckDB.
             _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
         except NotFoundError:
@@ -98,12 +100,14 @@ def _schema(
     return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)
 
 
-def _flight(site: Site, request: Request, table: Table, catalog: str, schema: str) -> Iterator[bytes]:
+def _flight(
+    site: ServerContext, request: Request, table: Table, catalog: str, schema: str
+) -> Iterator[bytes]:
     try:
         if request.is_airport:
             yield site.table_infos.get(request, table, catalog, schema)
             return
-    except UnpresentableError as error:
+    except NoDuckDBTypeError as error:
         _log.warning("table left out", table=f"{schema}.{table.name}", reason=str(error))
         return
     path = TablePath(catalog, schema, table.name)

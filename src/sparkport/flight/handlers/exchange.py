@@ -18,7 +18,7 @@ from sparkport.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.functions import exchanges
 from sparkport.flight.presentation.streams import Shaper
 from sparkport.flight.presentation.tables import pinned
@@ -30,7 +30,7 @@ from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_
 from sparkport.toolkit import buffered
 
 
-def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+def do_exchange(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
     """Run one statement or function, as the first message and a header say."""
     first = next(frames, None)
     if first is None or first.descriptor is None:
@@ -52,7 +52,7 @@ def do_exchange(site: Site, request: Request, frames: Iterator[FlightData]) -> I
 
 
 def _statement(
-    site: Site, request: Request, address: TableAddress, operation: str, frames: Iterator[FlightData]
+    site: ServerContext, request: Request, address: TableAddress, operation: str, frames: Iterator[FlightData]
 ) -> Iterator[bytes]:
     """Run one statement: schema at once, then rows in lockstep, then the count.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkport.errors import InvalidRequestError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.functions.calls import find_table_function, prepared, prepared_by_name
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
@@ -14,17 +14,19 @@ from sparkport.protocol.json_requests import NamedFunctionRequest
 from sparkport.protocol.ticket import Ticket
 
 
-def flight_info(site: Site, request: Request, wanted: FunctionInfoRequest) -> bytes:
+def flight_info(site: ServerContext, request: Request, wanted: FunctionInfoRequest) -> bytes:
     """Return the schema that a call of DuckDB would have, with the descriptor that was sent."""
     address = descriptor.decode(wanted.descriptor, site.default_catalog(request))
     if not isinstance(address, FunctionAddress):
         raise InvalidRequestError("the descriptor does not name a function")
     run = prepared(site, request, address, wanted.parameters)
     columns = schemas.present(run.arrow_schema(request.call, wanted.incoming))
-    return flights.encode_info(schemas.dress(columns, None, statistics=False), wanted.descriptor)
+    return flights.encode_info(
+        schemas.add_airport_metadata(columns, None, statistics=False), wanted.descriptor
+    )
 
 
-def named_flight_info(site: Site, request: Request, wanted: NamedFunctionRequest) -> bytes:
+def named_flight_info(site: ServerContext, request: Request, wanted: NamedFunctionRequest) -> bytes:
     """Return the schema that a call would have, with a ticket that makes the call."""
     path = find_table_function(site, request, wanted.name)
     run = prepared_by_name(site, request, path, wanted.parameters, wanted.named)

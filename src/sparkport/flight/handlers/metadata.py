@@ -8,10 +8,10 @@ from functools import partial
 import pyarrow as pa
 
 from sparkport.catalog.lookup import current_arrow_schema
-from sparkport.catalog.tables import Catalog, KindTable, Schema, Table, TableKind
+from sparkport.catalog.tables import Catalog, HasTableKind, Schema, Table, TableKind
 from sparkport.errors import NotFoundError
-from sparkport.flight.context import Site
-from sparkport.flight.presentation.surveys import survey
+from sparkport.flight.context import ServerContext
+from sparkport.flight.presentation.surveys import list_each
 from sparkport.flight.request import Request
 from sparkport.protocol import schemas
 from sparkport.protocol.json_requests import MetadataRequest
@@ -19,21 +19,21 @@ from sparkport.protocol.json_requests import MetadataRequest
 _NAME = pa.string()
 
 
-def catalogs(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
+def catalogs(site: ServerContext, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the catalogs."""
     del request, wanted
     names = [name for name, _ in site.catalogs.items()]
     return pa.table({"catalog_name": pa.array(names, _NAME)})
 
 
-def db_schemas(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
+def db_schemas(site: ServerContext, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the schemas that fit the filters."""
-    looked = survey(_catalogs(site, wanted), partial(_schemas, request, wanted))
+    looked = list_each(_catalogs(site, wanted), partial(_schemas, request, wanted))
     found = [(catalog, schema.name) for catalog, listed in looked for schema in listed]
     return _table(found, pa.schema([("catalog_name", _NAME), ("db_schema_name", _NAME)]))
 
 
-def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
+def tables(site: ServerContext, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the tables that fit the filters, with their schemas if asked for."""
     columns = [
         ("catalog_name", _NAME),
@@ -42,7 +42,7 @@ def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
         ("table_type", _NAME),
     ]
     found: list[tuple[object, ...]] = []
-    for catalog, listed in survey(_catalogs(site, wanted), partial(_tables, request, wanted)):
+    for catalog, listed in list_each(_catalogs(site, wanted), partial(_tables, request, wanted)):
         for schema, table in listed:
             request.call.check()
             row: tuple[object, ...] = (catalog, schema.name, table.name, _kind(table))
@@ -55,13 +55,13 @@ def tables(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
     return _table(found, pa.schema(columns))
 
 
-def table_types(site: Site, request: Request, wanted: MetadataRequest) -> pa.Table:
+def table_types(site: ServerContext, request: Request, wanted: MetadataRequest) -> pa.Table:
     """List the kinds of tables."""
     del site, request, wanted
     return pa.table({"table_type": pa.array(list(TableKind), _NAME)})
 
 
-def _catalogs(site: Site, wanted: MetadataRequest) -> list[tuple[str, Catalog]]:
+def _catalogs(site: ServerContext, wanted: MetadataRequest) -> list[tuple[str, Catalog]]:
     only = wanted.catalog
     return [
         (name, one) for name, one in site.catalogs.items() if only is None or only.lower() == name.lower()
@@ -83,7 +83,7 @@ def _tables(request: Request, wanted: MetadataRequest, catalog: Catalog) -> list
 
 
 def _kind(table: Table) -> TableKind:
-    return table.table_kind if isinstance(table, KindTable) else TableKind.TABLE
+    return table.table_kind if isinstance(table, HasTableKind) else TableKind.TABLE
 
 
 def _like(pattern: str | None, name: str) -> bool:

@@ -16,7 +16,7 @@ from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
 from sparkport.errors import InvalidRequestError, RowNotFoundError, UnsupportedOperationError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, json_requests
@@ -35,7 +35,7 @@ class Written:
     version: str | None = None
 
 
-def do_put(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+def do_put(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
     """Run the statement in the descriptor's command and answer with one PutResult."""
     with statement_in(request.call, site.catalog(request, "")):
         written = _put(site, request, frames)
@@ -43,7 +43,7 @@ def do_put(site: Site, request: Request, frames: Iterator[FlightData]) -> Iterat
     yield pb.PutResult(app_metadata=answer).SerializeToString()
 
 
-def delete(site: Site, request: Request, wanted: DeleteRequest) -> Written:
+def delete(site: ServerContext, request: Request, wanted: DeleteRequest) -> Written:
     """Remove rows by id; ids without a row are ignored."""
     table = site.table(request, TablePath("", wanted.schema, wanted.table))
     columns = _columns(request, table, "DELETE")
@@ -53,7 +53,7 @@ def delete(site: Site, request: Request, wanted: DeleteRequest) -> Written:
     return _run(request, statement, iter([ids]), columns, returning=wanted.returning)
 
 
-def _put(site: Site, request: Request, frames: Iterator[FlightData]) -> Written:
+def _put(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Written:
     first = next(frames, None)
     if first is None or first.descriptor is None:
         raise InvalidRequestError("a DoPut starts with a flight descriptor")

@@ -24,7 +24,7 @@ from sparkport.catalog.tables import (
     VersionedTable,
 )
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.functions import calls
 from sparkport.flight.presentation.streams import Shaper, encoded, scan_shaper
 from sparkport.flight.presentation.tables import pinned, row_count, shown_schema
@@ -42,7 +42,7 @@ _UNKNOWN = ColumnStatistics(_NULL, _NULL, has_null=True, has_not_null=True, dist
 _DATABASES_SCHEMA = pa.schema([("name", pa.string()), ("description", pa.string())])
 
 
-def flight_info(site: Site, request: Request, wanted: FlightInfoRequest) -> bytes:
+def flight_info(site: ServerContext, request: Request, wanted: FlightInfoRequest) -> bytes:
     """Describe a table, perhaps at a point in time, with the descriptor that was sent.
 
     No statistics are offered: the client would ask for them without the time.
@@ -51,14 +51,14 @@ def flight_info(site: Site, request: Request, wanted: FlightInfoRequest) -> byte
     table = site.table(request, address.path)
     schema = TablePath(address.path.catalog, address.path.schema, table.name)
     return flights.encode_info(
-        schemas.dress(shown_schema(request, table, wanted.time_point), None, statistics=False),
+        schemas.add_airport_metadata(shown_schema(request, table, wanted.time_point), None, statistics=False),
         wanted.descriptor,
         metadata=flights.app_metadata(schema, table.comment),
         total_records=row_count(request, table, wanted.time_point),
     )
 
 
-def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
+def endpoints(site: ServerContext, request: Request, wanted: EndpointsRequest) -> bytes:
     """Plan a scan: pin the state, keep columns and filter, cut it into parts."""
     address = descriptor.decode(wanted.descriptor, site.default_catalog(request))
     if isinstance(address, DatabasesAddress):
@@ -81,7 +81,9 @@ def endpoints(site: Site, request: Request, wanted: EndpointsRequest) -> bytes:
     )
 
 
-def _call(site: Site, request: Request, address: FunctionAddress, wanted: EndpointsRequest) -> Ticket:
+def _call(
+    site: ServerContext, request: Request, address: FunctionAddress, wanted: EndpointsRequest
+) -> Ticket:
     """Return the ticket that calls a table function."""
     run = calls.prepared(site, request, address, wanted.parameters)
     columns = schemas.present(run.arrow_schema(request.call))
@@ -96,7 +98,7 @@ def _call(site: Site, request: Request, address: FunctionAddress, wanted: Endpoi
     )
 
 
-def named_endpoints(site: Site, request: Request, wanted: NamedEndpointsRequest) -> bytes:
+def named_endpoints(site: ServerContext, request: Request, wanted: NamedEndpointsRequest) -> bytes:
     """Plan a scan of a table by name; each endpoint also tells the schema of that time."""
     address = TableAddress(TablePath(site.default_catalog(request), wanted.schema, wanted.table))
     table = site.table(request, address.path)
@@ -105,7 +107,7 @@ def named_endpoints(site: Site, request: Request, wanted: NamedEndpointsRequest)
     return flights.encode_endpoints(_seal(site, request, tickets, schemas.encode(columns)))
 
 
-def column_statistics(site: Site, request: Request, wanted: StatisticsRequest) -> bytes:
+def column_statistics(site: ServerContext, request: Request, wanted: StatisticsRequest) -> bytes:
     """Return exact statistics of a column, for the state that the transaction reads."""
     address = _table_address(site, request, wanted.descriptor)
     table = site.table(request, address.path)
@@ -118,7 +120,7 @@ def column_statistics(site: Site, request: Request, wanted: StatisticsRequest) -
     return statistics.encode(table.column_statistics(request.call, field.name), field)
 
 
-def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
+def get_flight_info(site: ServerContext, request: Request, data: bytes) -> bytes:
     """Answer GetFlightInfo: describe a table and plan a scan of all of it."""
     address = descriptor.decode(data, site.default_catalog(request))
     if isinstance(address, DatabasesAddress):
@@ -132,7 +134,7 @@ def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
     path = replace(address.path, catalog=address.path.catalog or site.catalogs.default, table=table.name)
     version = pin.value if pin is not None and isinstance(table, StatementTable) else None
     return flights.encode_info(
-        schemas.dress(columns, None, statistics=False),
+        schemas.add_airport_metadata(columns, None, statistics=False),
         data,
         metadata=flights.app_metadata(path, table.comment, version),
         endpoints=_seal(site, request, _slices(request.call, table, ticket)),
@@ -140,7 +142,7 @@ def get_flight_info(site: Site, request: Request, data: bytes) -> bytes:
     )
 
 
-def get_schema(site: Site, request: Request, data: bytes) -> bytes:
+def get_schema(site: ServerContext, request: Request, data: bytes) -> bytes:
     """Answer GetSchema."""
     address = descriptor.decode(data, site.default_catalog(request))
     if isinstance(address, DatabasesAddress):
@@ -150,7 +152,7 @@ def get_schema(site: Site, request: Request, data: bytes) -> bytes:
     return schemas.encode(shown_schema(request, site.table(request, address.path)))
 
 
-def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
+def do_get(site: ServerContext, request: Request, sealed: bytes) -> Iterator[bytes]:
     """Deliver the rows of a ticket."""
     ticket = site.sealer.open(sealed, request.call.principal)
     if ticket.path is None:
@@ -172,7 +174,7 @@ def do_get(site: Site, request: Request, sealed: bytes) -> Iterator[bytes]:
         reader.close()
 
 
-def _table_address(site: Site, request: Request, data: bytes) -> TableAddress:
+def _table_address(site: ServerContext, request: Request, data: bytes) -> TableAddress:
     address = descriptor.decode(data, site.default_catalog(request))
     if not isinstance(address, TableAddress):
         raise InvalidRequestError("the descriptor does not name a table")
@@ -220,7 +222,7 @@ def _options(ticket: Ticket) -> ScanOptions:
     )
 
 
-def _locations(site: Site, request: Request, table: Table, tickets: list[Ticket]) -> list[str]:
+def _locations(site: ServerContext, request: Request, table: Table, tickets: list[Ticket]) -> list[str]:
     """Return where the Airport client gets each part: from this server, or from the table's files."""
     found = []
     for ticket in tickets:
@@ -232,7 +234,7 @@ def _locations(site: Site, request: Request, table: Table, tickets: list[Ticket]
 
 
 def _references(
-    site: Site, request: Request, table: ReferenceTable, ticket: Ticket
+    site: ServerContext, request: Request, table: ReferenceTable, ticket: Ticket
 ) -> list[pb.FlightEndpoint]:
     """Return endpoints that tell the Airport client which of its own functions to call."""
     sealed = site.sealer.seal(ticket, request.call.principal)
@@ -243,7 +245,7 @@ def _references(
 
 
 def _seal(
-    site: Site, request: Request, tickets: list[Ticket], app_metadata: bytes = b""
+    site: ServerContext, request: Request, tickets: list[Ticket], app_metadata: bytes = b""
 ) -> list[pb.FlightEndpoint]:
     principal = request.call.principal
     return [
@@ -252,7 +254,7 @@ def _seal(
     ]
 
 
-def _databases(site: Site) -> pa.RecordBatch:
+def _databases(site: ServerContext) -> pa.RecordBatch:
     names = [name for name, _ in site.catalogs.items()]
     columns = [pa.array(names, pa.string()), pa.nulls(len(names), pa.string())]
     return pa.record_batch(columns, schema=_DATABASES_SCHEMA)

@@ -9,14 +9,14 @@ from sparkport.catalog.transactions import (
     TransactionState,
 )
 from sparkport.errors import NotFoundError
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
 from sparkport.protocol.json_requests import BeginRequest
 from sparkport.protocol.requests import CatalogRequest
 
 
-def create_transaction(site: Site, request: Request, wanted: CatalogRequest) -> str | None:
+def create_transaction(site: ServerContext, request: Request, wanted: CatalogRequest) -> str | None:
     """Begin DuckDB's kind of transaction; None where the catalog has none."""
     catalog = site.catalog(request, wanted.catalog)
     if not isinstance(catalog, TransactionalCatalog):
@@ -26,13 +26,13 @@ def create_transaction(site: Site, request: Request, wanted: CatalogRequest) -> 
     return begun
 
 
-def begin(site: Site, request: Request, wanted: BeginRequest) -> str:
+def begin(site: ServerContext, request: Request, wanted: BeginRequest) -> str:
     """Begin a transaction of the contract dialect."""
     mode = TransactionMode.AUTO_COMMIT if wanted.auto_commit else TransactionMode.STAGED
     return _manager(site, request).begin_transaction(request.call, mode)
 
 
-def status(site: Site, request: Request, transaction_id: str) -> TransactionState:
+def status(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
     """Return the state of a transaction."""
     state = _manager(site, request).transaction_status(request.call, transaction_id)
     if state is None:
@@ -40,17 +40,17 @@ def status(site: Site, request: Request, transaction_id: str) -> TransactionStat
     return state
 
 
-def commit(site: Site, request: Request, transaction_id: str) -> TransactionState:
+def commit(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
     """Keep what a transaction wrote."""
     _manager(site, request).commit_transaction(request.call, transaction_id)
     return TransactionState.COMMITTED
 
 
-def rollback(site: Site, request: Request, transaction_id: str) -> TransactionState:
+def rollback(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
     """Drop what a transaction staged."""
     _manager(site, request).rollback_transaction(request.call, transaction_id)
     return TransactionState.ABORTED
 
 
-def _manager(site: Site, request: Request) -> TransactionManager:
+def _manager(site: ServerContext, request: Request) -> TransactionManager:
     return manager_of(site.catalog(request, ""))

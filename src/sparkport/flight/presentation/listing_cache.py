@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkport.catalog.tables import Catalog, CatalogVersion
 
-_MOST_LISTINGS = 64
+_MAX_LISTINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,6 @@ class ListingCache:
         with self._lock:
             self._listings[key] = made
             self._listings.move_to_end(key)
-            while len(self._listings) > _MOST_LISTINGS:
+            while len(self._listings) > _MAX_LISTINGS:
                 self._listings.popitem(last=False)
         return made.data

@@ -15,7 +15,9 @@ _log = structlog.get_logger("sparkport")
 T = TypeVar("T")
 
 
-def survey(catalogs: Sequence[tuple[str, Catalog]], look: Callable[[Catalog], T]) -> Iterator[tuple[str, T]]:
+def list_each(
+    catalogs: Sequence[tuple[str, Catalog]], look: Callable[[Catalog], T]
+) -> Iterator[tuple[str, T]]:
     """Yield the name of each catalog with what the look into it finds.
 
     One that cannot be listed is left out, so that it does not hide the others; if none can, the

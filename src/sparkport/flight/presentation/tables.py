@@ -11,7 +11,7 @@ from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import (
     ConstrainedTable,
-    DescribedTable,
+    HasDescription,
     StatisticsTable,
     Table,
     TableDescription,
@@ -22,7 +22,7 @@ from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol.descriptor import TableAddress
 
-_MOST_INFOS = 100_000
+_MAX_INFOS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TableInfos:
         if known is not None and known[0].is_same(shown):
             return known[1]
         info = _info(path, shown)
-        if path not in self._made and len(self._made) >= _MOST_INFOS:
+        if path not in self._made and len(self._made) >= _MAX_INFOS:
             self._made.pop(next(iter(self._made)), None)
         self._made[path] = (shown, info)
         return info
@@ -91,7 +91,7 @@ def _shown(request: Request, table: Table) -> _Shown:
 
 
 def _described(call: Call, table: Table) -> TableDescription:
-    if call.transaction_id is None and isinstance(table, DescribedTable):
+    if call.transaction_id is None and isinstance(table, HasDescription):
         return table.describe(call)
     constraints = table.constraints if isinstance(table, ConstrainedTable) else None
     return TableDescription(current_arrow_schema(call, table), table.comment, constraints)
@@ -99,8 +99,8 @@ def _described(call: Call, table: Table) -> TableDescription:
 
 def _info(path: TablePath, shown: _Shown) -> bytes:
     columns = schemas.present(shown.table.arrow_schema)
-    dressed = schemas.dress(columns, shown.table.constraints, statistics=shown.has_statistics)
-    address = descriptor.encode(TableAddress(path, schemas.layout_tag(columns)))
+    dressed = schemas.add_airport_metadata(columns, shown.table.constraints, statistics=shown.has_statistics)
+    address = descriptor.encode(TableAddress(path, schemas.fingerprint(columns)))
     return flights.encode_info(
         dressed, address, metadata=flights.app_metadata(path, shown.table.comment), total_records=None
     )
@@ -133,7 +133,7 @@ def pinned(
         else:
             arrow_schema = current_arrow_schema(call, table, time_point)
         columns = schemas.present(arrow_schema) if request.is_airport else arrow_schema
-        if address.layout is None or time_point is not None or schemas.layout_tag(columns) == address.layout:
+        if address.layout is None or time_point is not None or schemas.fingerprint(columns) == address.layout:
             return pin, columns
     raise PreconditionError(
         f"the columns of table '{address.path}' have changed since it was attached;"

@@ -7,7 +7,7 @@ import threading
 
 import structlog
 
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.transport import health
 from sparkport.flight.transport.auth import Authenticator
 from sparkport.flight.transport.direct_server import DirectServer
@@ -32,7 +32,7 @@ class GrpcServer:
     """A Flight service on a port."""
 
     def __init__(
-        self, site: Site, authenticator: Authenticator, host: str, port: int, limits: ServerLimits
+        self, site: ServerContext, authenticator: Authenticator, host: str, port: int, limits: ServerLimits
     ) -> None:
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)

@@ -20,7 +20,7 @@ from sparkport.errors import (
 )
 from sparkport.flight import routes
 from sparkport.flight.access_log import Note
-from sparkport.flight.context import Site
+from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.transport import auth
@@ -42,7 +42,7 @@ Frames = Iterator[bytes]
 class FlightService(grpc.GenericRpcHandler):
     """Routes Flight's methods to the handlers."""
 
-    def __init__(self, site: Site, authenticator: Authenticator) -> None:
+    def __init__(self, site: ServerContext, authenticator: Authenticator) -> None:
         self._site = site
         self._authenticator = authenticator
         unary, server_stream, both = (

@@ -36,7 +36,7 @@ _DUCKDB_EXCEPTIONS: dict[type[errors.SparkportError], str] = {
     errors.PermissionDeniedError: "PermissionException",
 }
 
-_LONGEST_MESSAGE = 1500  # clients drop longer ones: all response headers share 16 KiB
+_MAX_MESSAGE = 1500  # clients drop longer ones: all response headers share 16 KiB
 _ARROW_INVALID = "4"
 
 
@@ -85,6 +85,6 @@ def _code(error: errors.SparkportError) -> grpc.StatusCode:
 
 def _shortened(message: str) -> str:
     data = message.encode(errors="replace")  # JSON can spell half a character
-    if len(data) <= _LONGEST_MESSAGE:
+    if len(data) <= _MAX_MESSAGE:
         return data.decode()
-    return data[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
+    return data[: _MAX_MESSAGE - 3].decode(errors="ignore") + "..."

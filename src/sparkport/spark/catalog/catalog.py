@@ -20,7 +20,7 @@ from sparkport.catalog.ddl import (
     DropTableOptions,
     DynamicCatalog,
     OnConflict,
-    UndoingSchema,
+    RevertibleSchema,
     check_new_columns,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction
@@ -37,7 +37,7 @@ from sparkport.errors import (
 )
 from sparkport.expressions.constraints import declared
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staging import new_folder
 from sparkport.spark.ddl import undrop
 from sparkport.spark.ddl.create import (
@@ -53,9 +53,9 @@ from sparkport.spark.ddl.drop import (
     check_droppable,
     check_free,
     check_no_table_inside,
-    clear_remnant,
     drop_table,
     remove_new_table,
+    remove_remnant,
     remove_schema_folder,
 )
 from sparkport.spark.delta.durability import write_through_folders
@@ -66,7 +66,7 @@ from sparkport.spark.functions.catalog_functions import (
     COMMENT,
     NO_FUNCTIONS,
     SCHEMA,
-    Switches,
+    FunctionFlags,
     catalog_functions,
 )
 from sparkport.spark.functions.dropped import UndropTable
@@ -85,12 +85,12 @@ class SparkCatalog(DynamicCatalog):
     functions switched on there is always a schema `sparkport`, which has them.
     """
 
-    def __init__(self, engine: Engine, switches: Switches = NO_FUNCTIONS) -> None:
+    def __init__(self, engine: Engine, switches: FunctionFlags = NO_FUNCTIONS) -> None:
         self.engine = engine
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
         self.functions = catalog_functions(engine, self, switches, self._scalars, undrop)
-        self._ddl = Gate()
+        self._ddl = ReadWriteLock()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
 
@@ -257,12 +257,12 @@ class SparkCatalog(DynamicCatalog):
 
     def create(self, call: Call, name: str, table: NewTable) -> None:
         """Make the table in a folder where there is none; the caller has made sure of that."""
-        clear_remnant(table.root, self.engine.trash)
+        remove_remnant(table.root, self.engine.trash)
         check_free(table.root, name)
         try:
             self.engine.jobs.run(call, name, functools.partial(create_delta, table))
         except SparkportError:
-            clear_remnant(table.root, self.engine.trash)
+            remove_remnant(table.root, self.engine.trash)
             raise
         if "://" not in table.root:
             write_through_folders(Path(table.root), Path(self.engine.warehouse.root))
@@ -284,7 +284,7 @@ class SparkCatalog(DynamicCatalog):
         return names
 
 
-class SparkSchema(UndoingSchema):
+class SparkSchema(RevertibleSchema):
     """A folder of tables."""
 
     def __init__(self, name: str, catalog: SparkCatalog) -> None:
@@ -376,7 +376,7 @@ class SparkSchema(UndoingSchema):
             with table.gate.alone(call), exclusive(call, table.root, str(table)):
                 self._catalog.drop(table)
 
-    def undo_create(self, call: Call, name: str, made: TimePoint) -> bool:
+    def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table and its files if nobody has changed it since it was made."""
         with self._catalog.changing(call):
             table = self.table(call, name)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.commit.idempotency import noted
+from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
@@ -72,7 +72,7 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
         found.metadata.table_id,
         found.version,
         "WRITE",
-        noted(rows.keys),
+        txn_entries(rows.keys),
         found.transactions,
     )
     # A table that was adopted since the rows were staged has a column more.
@@ -83,7 +83,9 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
 
 def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
     writer = rows.read(session).write.format("delta").mode("append")
-    for key, outcome in noted(rows.keys).items():  # one at most, where Delta's transactions are out of reach
+    for key, outcome in txn_entries(
+        rows.keys
+    ).items():  # one at most, where Delta's transactions are out of reach
         writer = writer.option("txnAppId", key).option("txnVersion", outcome)
     writer.save(root)
 

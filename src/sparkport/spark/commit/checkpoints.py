@@ -10,10 +10,10 @@ import structlog
 from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.delta.durability import write_through_checkpoints
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import Heading
+from sparkport.spark.delta.snapshots import TableHeader
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.session.jobs import Jobs
 
@@ -21,7 +21,7 @@ _log = structlog.get_logger("sparkport.spark")
 
 _INTERVAL = "delta.checkpointInterval"
 _DELTAS_INTERVAL = 10
-_LONGEST_INTERVAL = 50
+_MAX_INTERVAL = 50
 
 
 class Checkpointing:
@@ -30,7 +30,7 @@ class Checkpointing:
     A table is not dropped, renamed or altered while a checkpoint is written: `gate` keeps them apart.
     """
 
-    def __init__(self, jobs: Jobs, gate: Gate) -> None:
+    def __init__(self, jobs: Jobs, gate: ReadWriteLock) -> None:
         self._jobs = jobs
         self._gate = gate
         self._writing = threading.Lock()
@@ -68,7 +68,7 @@ class Checkpointing:
             self._writing.release()
 
 
-def _interval(heading: Heading) -> int:
+def _interval(heading: TableHeader) -> int:
     """Return after how many commits a table wants a checkpoint, or gets one all the same."""
     wanted = heading.metadata.configuration.get(_INTERVAL, "")
-    return min(int(wanted) if wanted.isdecimal() and int(wanted) else _DELTAS_INTERVAL, _LONGEST_INTERVAL)
+    return min(int(wanted) if wanted.isdecimal() and int(wanted) else _DELTAS_INTERVAL, _MAX_INTERVAL)

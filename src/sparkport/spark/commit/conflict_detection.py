@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparkport.arrow.taking import take_rows
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError
-from sparkport.spark.delta.snapshots import Heading
+from sparkport.spark.delta.snapshots import TableHeader
 from sparkport.spark.model.columns import TableColumn, table_columns
 
 Ids = npt.NDArray[np.int64]
@@ -48,7 +48,7 @@ class Versioned(Protocol):
         """Tell whether rows of a version may have been changed or removed up to a later one."""
         raise NotImplementedError
 
-    def heading(self, version: int) -> Heading:
+    def heading(self, version: int) -> TableHeader:
         """Return what a version is, without its files."""
         raise NotImplementedError
 

@@ -27,7 +27,7 @@ from sparkport.errors import (
 from sparkport.spark.commit.append import Append, append
 from sparkport.spark.commit.conflict_detection import FinalConflictError
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.idempotency import keyed_session, recorded
+from sparkport.spark.commit.idempotency import idempotent_session, recorded
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
@@ -38,9 +38,9 @@ from sparkport.toolkit.repeats import Outcome, StatementKey
 _log = structlog.get_logger("sparkport.spark")
 
 _POLL_SECONDS = 0.1
-_MOST_TOGETHER = 64
-_MOST_TRIES = 8
-_MOST_APPENDS = 3
+_MAX_TOGETHER = 64
+_MAX_TRIES = 8
+_MAX_APPENDS = 3
 _FIRST_PAUSE = 0.05
 _GATHERING_SHARE = 0.25
 _GATHERING_SECONDS = 0.1
@@ -83,7 +83,7 @@ class Change:
     notes_key: bool = False
 
 
-class TableCommits:
+class CommitQueue:
     """Orders the writes of this server to one table.
 
     Statements that change rows go one after the other: of two that touch the same files Delta lets
@@ -250,7 +250,7 @@ class TableCommits:
         if first.key is not None and not self._joins_keys:
             return [first]
         alike = (entry for entry in self._waiting if entry.fields == first.fields)
-        return [entry for entry in alike if entry.key is None or self._joins_keys][:_MOST_TOGETHER]
+        return [entry for entry in alike if entry.key is None or self._joins_keys][:_MAX_TOGETHER]
 
     def _commit(self, group: list[_Append]) -> None:
         try:
@@ -289,7 +289,7 @@ class TableCommits:
         )
         work = functools.partial(append, self._log, rows)
         # In a conflict nothing was committed; another server may have noted the key, or adopted the table.
-        result = _retried(call, lambda: self._run(call, work), _MOST_APPENDS)
+        result = _retried(call, lambda: self._run(call, work), _MAX_APPENDS)
         return _Appended(result, len(group) == 1)
 
 
@@ -328,7 +328,7 @@ def _is_done(future: Future[Committed]) -> bool:
     return future.done()
 
 
-def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
+def _retried(call: Call, work: Callable[[], T], most: int = _MAX_TRIES) -> T:
     pause = _FIRST_PAUSE
     for _ in range(most - 1):
         try:
@@ -344,7 +344,7 @@ def _retried(call: Call, work: Callable[[], T], most: int = _MOST_TRIES) -> T:
 
 def _keyed(work: Work[CommitResult], key: StatementKey, affected: int) -> Work[CommitResult]:
     def keyed(session: SparkSession) -> CommitResult:
-        with keyed_session(session, key.name, key.outcome(affected)) as own:
+        with idempotent_session(session, key.name, key.outcome(affected)) as own:
             return work(own)
 
     return keyed

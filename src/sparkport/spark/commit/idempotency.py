@@ -24,7 +24,7 @@ def application(key: str) -> str:
     return f"{_PREFIX}{key}"
 
 
-def noted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+def txn_entries(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
     """Return the outcomes of keys as the log has them."""
     return {application(key): _packed(outcome) for key, outcome in outcomes.items()}
 
@@ -41,7 +41,7 @@ def _packed(outcome: Outcome) -> int:
 
 
 @contextlib.contextmanager
-def keyed_session(session: SparkSession, key: str, outcome: Outcome) -> Iterator[SparkSession]:
+def idempotent_session(session: SparkSession, key: str, outcome: Outcome) -> Iterator[SparkSession]:
     """Give a session whose next statement leaves its key in the log; that of others is not touched.
 
     Delta skips the statement if the key is there with this version or a later one.

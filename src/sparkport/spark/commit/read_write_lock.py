@@ -11,7 +11,7 @@ from sparkport.catalog.call import Call
 _POLL_SECONDS = 0.1
 
 
-class Gate:
+class ReadWriteLock:
     """Lets many in at a time, or one alone. Whoever waits does so as long as its call lives."""
 
     def __init__(self) -> None:

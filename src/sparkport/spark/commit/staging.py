@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 from sparkport.arrow.sizes import byte_size
 from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.commit.row_group_writer import RowGroups
-from sparkport.spark.delta.data_files import MOST_ROWS, DataFilesWriter, Layout, NewFile, discard
+from sparkport.spark.delta.data_files import MAX_ROWS, DataFilesWriter, Layout, NewFile, discard
 from sparkport.spark.errors import writing
 from sparkport.spark.sql_names import staged_name
 from sparkport.spark.storage.filesystem import storage_of
-from sparkport.spark.storage.temp_folders import hold, named, sweep
+from sparkport.spark.storage.temp_folders import hold, named, remove_orphans
 
 _PREFIX = "rows-"
-_MOST_BYTES = 8 << 20  # of few rows, of which many statements may have some in memory
+_MAX_BYTES = 8 << 20  # of few rows, of which many statements may have some in memory
 
 
 class Stage:
@@ -64,7 +64,7 @@ class Stage:
             self._write(batch)
             return
         self._few.append(batch)
-        if self.rows > MOST_ROWS or self.bytes > _MOST_BYTES:
+        if self.rows > MAX_ROWS or self.bytes > _MAX_BYTES:
             self._write_few(self.layout)
 
     def close(self) -> None:
@@ -233,6 +233,6 @@ def new_folder(staging: str) -> str:
     return f"{staging}/{named(_PREFIX)}{uuid.uuid4().hex}"
 
 
-def sweep_stages(folder: str) -> None:
+def remove_orphaned_stages(folder: str) -> None:
     """Remove what servers have left behind that are gone."""
-    sweep(folder, _PREFIX)
+    remove_orphans(folder, _PREFIX)

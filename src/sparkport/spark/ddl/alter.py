@@ -31,9 +31,9 @@ from sparkport.errors import (
     UnsupportedOperationError,
 )
 from sparkport.expressions import referenced_columns
-from sparkport.expressions.alterations import Alteration, TableShape, worked_out
+from sparkport.expressions.alterations import Alteration, TableShape, plan_alteration
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.ddl import alter_connect
@@ -49,7 +49,7 @@ from sparkport.spark.row_ids.provisional import as_stored
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.types import encode, spark_field, storage_type
 
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 _FREE_TRIES = 2
 _PAUSE_SECONDS = 0.1
 _BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
@@ -70,7 +70,7 @@ class Alterable(Protocol):
         raise NotImplementedError
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> ReadWriteLock:
         """Where statements that commit wait for a change, and it for them."""
         raise NotImplementedError
 
@@ -114,7 +114,7 @@ def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> 
     and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none;
     over Spark Connect the newest one, which others may have made.
     """
-    for attempt in range(_MOST_TRIES - 1):
+    for attempt in range(_MAX_TRIES - 1):
         with _closed(call, table, whether=attempt >= _FREE_TRIES):
             try:
                 closed = _closed(call, table, whether=attempt < _FREE_TRIES)
@@ -175,7 +175,7 @@ def _planned(call: Call, engine: Engine, table: Alterable, change: TableChange) 
     columns = table_columns(found.metadata)
     old = without_rowid(pa.schema([column.exact for column in columns]))
     shape = TableShape(old, own_constraints(found.metadata))
-    alteration = worked_out(call, table.name, shape, change)
+    alteration = plan_alteration(call, table.name, shape, change)
     if alteration is None:
         return None
     spark_schema, stays = evolved(found.metadata.schema, old, alteration.shape.arrow_schema, change)

@@ -102,7 +102,7 @@ def check_no_table_inside(root: str) -> None:
         )
 
 
-def clear_remnant(root: str, trash: Trash) -> None:
+def remove_remnant(root: str, trash: Trash) -> None:
     """Clear the folder of a new table of what writers have left there without ever committing it.
 
     Anything else stays, and so does a table of a server that was faster.
@@ -153,7 +153,7 @@ def remove_schema_folder(schema: str, folder: str, trash: Trash, hidden: Path) -
         _remove_schema_objects(schema, folder)
         return
     for path in list(_remnants(folder)):
-        clear_remnant(path, trash)
+        remove_remnant(path, trash)
     marker = Path(folder, SCHEMA_DETAILS)
     hold(str(hidden.parent))
     hidden.mkdir()

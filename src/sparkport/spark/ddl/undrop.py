@@ -9,7 +9,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
 from sparkport.spark.ddl.create import move_folder
-from sparkport.spark.ddl.drop import clear_remnant
+from sparkport.spark.ddl.drop import remove_remnant
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.engine import Engine
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
@@ -44,7 +44,7 @@ def restore(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str
     dropped = find(call, engine, catalog, schema, name)
     path = f"{dropped.schema}.{dropped.name}"
     target = _place_of(call, engine, catalog, dropped)
-    clear_remnant(str(target), engine.trash)
+    remove_remnant(str(target), engine.trash)
     # Spark may know the folder from before.
     engine.jobs.run(call, path, functools.partial(delta_transactions.forget, str(target)))
     try:

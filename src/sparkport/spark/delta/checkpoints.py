@@ -50,7 +50,7 @@ def read_checkpoint(storage: Storage, root: str, version: int, names: tuple[str,
         return state
 
 
-def read_heading(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
+def read_header(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
     """Return only the protocol and metadata of a checkpoint."""
     protocol: Protocol | None = None
     metadata: Metadata | None = None

@@ -98,7 +98,7 @@ def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
     return said.get("operation") != _ALTER and any(file.get("dataChange", True) for file in files)
 
 
-def read_heading(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:
+def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:
     """Return the protocol and metadata that a commit sets, without looking at its files."""
     name = commit_name(version)
     with damage_reported(root, version, name):

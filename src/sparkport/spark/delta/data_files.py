@@ -18,7 +18,7 @@ from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
 from sparkport.spark.delta.new_statistics import NewStatistics
 from sparkport.spark.storage.filesystem import location_of
 
-MOST_ROWS = 50_000
+MAX_ROWS = 50_000
 """Up to how many rows are kept in memory, and written to a file at once."""
 
 _FILE_BYTES = 128 << 20  # from which size on rows go into another file

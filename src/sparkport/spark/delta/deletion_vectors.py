@@ -17,8 +17,8 @@ from pyroaring import BitMap64
 from sparkport.errors import PreconditionError
 from sparkport.spark.delta.actions import DeletionVector
 from sparkport.spark.delta.data_files import removed_on_failure
-from sparkport.spark.delta.errors import table_label
 from sparkport.spark.storage.filesystem import location_of, resolve, storage_of
+from sparkport.spark.storage.folder_names import table_label
 
 _MAGIC = 1681511377
 _UUID_CHARACTERS = 20

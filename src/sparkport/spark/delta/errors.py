@@ -2,7 +2,6 @@
 
 PreconditionError
 ├── CorruptLogError          files of the log are missing or make no sense
-├── UnreadableLogError       the server may not read the log, or the disk fails
 └── PartitionValueError      a text in the log is no value of its column
 NotFoundError
 └── VersionNotFoundError     a version that is not there, not yet or no longer
@@ -16,9 +15,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparkport.errors import NotFoundError, PreconditionError, SparkportError
-from sparkport.spark.storage.folder_names import name_of, whole_folders
-
-_SCHEMA_SUFFIX = ".db"
+from sparkport.spark.storage.folder_names import table_label
 
 
 class CorruptLogError(PreconditionError):
@@ -32,14 +29,6 @@ class CorruptLogError(PreconditionError):
         super().__init__(f"the log of table '{table}' is damaged at version {version}: {detail}")
         self.table = table
         self.version = version
-
-
-class UnreadableLogError(PreconditionError):
-    """The file system does not give a file of the log, though there is one."""
-
-    def __init__(self, location: str, error: OSError) -> None:
-        table = table_label(location.partition("/_delta_log")[0])
-        super().__init__(f"the log of table '{table}' cannot be read: {error.strerror or 'the disk fails'}")
 
 
 class PartitionValueError(PreconditionError):
@@ -62,17 +51,6 @@ class VersionNotFoundError(NotFoundError):
         SparkportError.__init__(self, f"version {version} of table '{table}' not found: {there}")
         self.kind = "version"
         self.name = str(version)
-
-
-def table_label(root: str) -> str:
-    """Return the name of the table in a folder, with that of its schema if the folder around it tells.
-
-    No path of the server is in it.
-    """
-    *around, folder = ["", *whole_folders(root)]
-    is_schema = bool(around) and around[-1].endswith(_SCHEMA_SUFFIX)
-    schema = f"{name_of(around[-1].removesuffix(_SCHEMA_SUFFIX))}." if is_schema else ""
-    return f"{schema}{name_of(folder)}"
 
 
 @contextmanager

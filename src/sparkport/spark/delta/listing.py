@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.errors import CorruptLogError, VersionNotFoundError, table_label
+from sparkport.spark.delta.errors import CorruptLogError, VersionNotFoundError
+from sparkport.spark.storage.folder_names import table_label
 
 _DIGITS = 20
 _COMMIT = _DIGITS + len(".json")

@@ -11,14 +11,15 @@ from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
-from sparkport.spark.delta.errors import CorruptLogError, damage_reported, table_label
+from sparkport.spark.delta.errors import CorruptLogError, damage_reported
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
-from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading, Replay, has_in_commit_times
+from sparkport.spark.delta.snapshots import DeltaSnapshot, Replay, TableHeader, has_in_commit_times
 from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
+from sparkport.spark.storage.folder_names import table_label
 
 _KEPT_SNAPSHOTS = 4
 _KEPT_HEADINGS = 16
-_LONGEST_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
+_MAX_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
 
 
 class DeltaLog:
@@ -34,7 +35,7 @@ class DeltaLog:
         self._folder = f"{self.root}/_delta_log"
         self._storage = storage or storage_of(self.root)
         self._snapshots: VersionCache[DeltaSnapshot] = VersionCache(_KEPT_SNAPSHOTS)
-        self._headings: VersionCache[Heading] = VersionCache(_KEPT_HEADINGS)
+        self._headings: VersionCache[TableHeader] = VersionCache(_KEPT_HEADINGS)
         self._building = threading.Lock()  # whoever comes second finds the snapshot made
 
     def newest_version(self) -> int:
@@ -46,7 +47,7 @@ class DeltaLog:
         listing = read_listing(self.root, self._names())
         return listing.newest, max(listing.checkpoints, default=0)
 
-    def heading(self, version: int | None = None) -> Heading:
+    def heading(self, version: int | None = None) -> TableHeader:
         """Return what a version is, without replaying its files."""
         names = self._names() if version is None else []
         wanted = newest_version(self.root, names) if version is None else version
@@ -57,7 +58,9 @@ class DeltaLog:
                 return kept.heading if isinstance(kept, DeltaSnapshot) else kept
         listing = read_listing(self.root, names or self._names())
         protocol, metadata = self._find_heading(listing, wanted)
-        heading = Heading(wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata)
+        heading = TableHeader(
+            wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata
+        )
         if stamp is not None:
             self._headings.put(wanted, stamp, heading)
         return heading
@@ -143,14 +146,14 @@ class DeltaLog:
         for version in reversed(segment.commits):
             if near is not None and near[0] == version:
                 return protocol or near[1].protocol, metadata or near[1].metadata
-            newer_protocol, newer_metadata = commits.read_heading(self._storage, self.root, version)
+            newer_protocol, newer_metadata = commits.read_header(self._storage, self.root, version)
             protocol = protocol or newer_protocol
             metadata = metadata or newer_metadata
             if protocol and metadata:
                 return protocol, metadata
         if segment.checkpoint is not None:
             files = segment.checkpoint_files
-            base = checkpoints.read_heading(self._storage, self.root, segment.checkpoint, files)
+            base = checkpoints.read_header(self._storage, self.root, segment.checkpoint, files)
             protocol, metadata = protocol or base.protocol, metadata or base.metadata
         return self._complete(wanted, protocol, metadata)
 
@@ -178,7 +181,7 @@ class DeltaLog:
         if segment.checkpoint is None or near >= segment.checkpoint:
             return True
         gap = range(near + 1, wanted + 1)
-        return len(gap) <= _LONGEST_CATCH_UP and all(version in listing.commits for version in gap)
+        return len(gap) <= _MAX_CATCH_UP and all(version in listing.commits for version in gap)
 
     def _complete(
         self, version: int, protocol: Protocol | None, metadata: Metadata | None

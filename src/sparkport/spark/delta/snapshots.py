@@ -12,7 +12,7 @@ _IN_COMMIT_FEATURES = frozenset({"inCommitTimestamp", "inCommitTimestamp-preview
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class TableHeader:
     """What a version is, without its files."""
 
     version: int
@@ -40,9 +40,9 @@ class DeltaSnapshot:
     own_writes: int = 0
 
     @property
-    def heading(self) -> Heading:
+    def heading(self) -> TableHeader:
         """The same without files."""
-        return Heading(self.version, self.timestamp_ms, self.protocol, self.metadata)
+        return TableHeader(self.version, self.timestamp_ms, self.protocol, self.metadata)
 
 
 class Replay:

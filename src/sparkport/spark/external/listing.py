@@ -94,7 +94,7 @@ class SessionListing:
         found: dict[str, Namespace] = {}
         while level:
             works = [functools.partial(self._look_into, parts) for parts in level]
-            looks = self._engine.jobs.in_order(call, self.catalog, works, ahead=_AHEAD)
+            looks = self._engine.jobs.map_ordered(call, self.catalog, works, ahead=_AHEAD)
             deeper: list[Path] = []
             for parts, (namespace, children) in zip(level, looks, strict=True):
                 if isinstance(namespace, SparkportError):
@@ -131,7 +131,7 @@ class SessionListing:
             return
         began = self._clock()
         works = [functools.partial(read_relation, self._engine, path) for path in paths]
-        found = list(self._engine.jobs.in_order(call, self.catalog, works, ahead=_AHEAD))
+        found = list(self._engine.jobs.map_ordered(call, self.catalog, works, ahead=_AHEAD))
         until = self._next_look(began)
         for path, relation in zip(paths, found, strict=True):
             before = self._known.get(path)

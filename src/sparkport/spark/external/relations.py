@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.errors import PreconditionError, SparkportError
 from sparkport.spark.engine import Engine
-from sparkport.spark.external.show_commands import Description, attempt, describe, spoken
+from sparkport.spark.external.show_commands import Description, attempt, describe, quote_for_sql
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, column_of, text_column
 from sparkport.spark.storage.filesystem import location_of
 from sparkport.spark.types.storage import SparkType, is_year_month, leaves
@@ -40,7 +40,7 @@ class Relation:
     @property
     def name(self) -> str:
         """The name that Spark knows it by, quoted."""
-        return spoken(*self.path)
+        return quote_for_sql(*self.path)
 
     def __str__(self) -> str:
         return ".".join(self.path[1:])
@@ -95,7 +95,7 @@ def comparable_columns(spark_schema: str) -> tuple[TableColumn, ...]:
 
 
 def _read(engine: Engine, path: tuple[str, ...], session: SparkSession) -> Relation:
-    name = spoken(*path)
+    name = quote_for_sql(*path)
     described = describe(session, name)
     root = location_of(described.location)
     version = _delta_version(engine, described, root)

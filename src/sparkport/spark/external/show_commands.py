@@ -23,7 +23,7 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import is_session_lost, readable, translated
+from sparkport.spark.errors import clean_message, is_session_lost, translated
 from sparkport.spark.sql_names import quoted
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
@@ -57,7 +57,7 @@ class Description:
     is_view: bool
 
 
-def spoken(*path: str) -> str:
+def quote_for_sql(*path: str) -> str:
     """Return the name of a thing for a statement. Raises InvalidRequestError if Spark cannot be told it."""
     if any("${" in part for part in path):
         # Spark puts settings in the place of these before it parses, quoted or not.
@@ -67,13 +67,13 @@ def spoken(*path: str) -> str:
 
 def child_namespaces(session: SparkSession, catalog: str, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the paths of the namespaces directly in a namespace, or at the top of the catalog."""
-    rows = session.sql(f"SHOW NAMESPACES IN {spoken(catalog, *parts)}").collect()
+    rows = session.sql(f"SHOW NAMESPACES IN {quote_for_sql(catalog, *parts)}").collect()
     return sorted(_path(row[0]) for row in rows)
 
 
 def read_namespace(session: SparkSession, catalog: str, parts: tuple[str, ...]) -> Namespace:
     """Return a namespace with its tables and views; those of the session alone are not in any."""
-    name = spoken(catalog, *parts)
+    name = quote_for_sql(catalog, *parts)
     tables = {row[1] for row in session.sql(f"SHOW TABLES IN {name}").collect() if not row[2]}
     views = attempt(lambda: session.sql(f"SHOW VIEWS IN {name}").collect())
     match views:
@@ -107,7 +107,7 @@ def attempt(work: Callable[[], T]) -> T | SparkportError:
     except SparkportError as error:
         return error
     except (PySparkException, Py4JError) as error:
-        ours = translated(error) or PreconditionError(readable(str(error)))
+        ours = translated(error) or PreconditionError(clean_message(str(error)))
         lost = isinstance(ours, UnavailableError | CancelledError | DeadlineExceededError)
         if lost or is_session_lost(error):
             raise

@@ -11,7 +11,7 @@ from sparkport.spark.functions.changes import TableChanges
 from sparkport.spark.functions.description import Detail, Files, History
 from sparkport.spark.functions.dropped import Dropped, UndropTable
 from sparkport.spark.functions.maintenance import Optimize, Vacuum
-from sparkport.spark.query.function import NoQuery, Query
+from sparkport.spark.query.function import DisabledQuery, Query
 from sparkport.spark.query.process import ProcessRunner
 from sparkport.spark.query.runner import QueryRunner, SessionRunner
 from sparkport.spark.user_functions import SparkScalars
@@ -23,7 +23,7 @@ _CONNECT = "query is not there over Spark Connect, where a statement cannot be c
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
+class FunctionFlags:
     """What is on: the functions as such, and `query`, which lets clients use Spark for so many seconds."""
 
     functions: bool = True
@@ -31,13 +31,13 @@ class Switches:
     query_seconds: float = 600.0
 
 
-NO_FUNCTIONS = Switches(functions=False)
+NO_FUNCTIONS = FunctionFlags(functions=False)
 
 
 def catalog_functions(
     engine: Engine,
     catalog: Catalog,
-    switches: Switches,
+    switches: FunctionFlags,
     scalars: SparkScalars,
     undrop: UndropTable,
 ) -> tuple[TableFunction, ...]:
@@ -51,7 +51,7 @@ def catalog_functions(
     vacuums = [Vacuum(engine, catalog, by_name=by_name) for by_name in (True, False)]
     query: TableFunction
     if engine.host.is_connect or not switches.query:
-        query = NoQuery(_CONNECT if engine.host.is_connect and switches.query else _HOW)
+        query = DisabledQuery(_CONNECT if engine.host.is_connect and switches.query else _HOW)
     else:
         runner = _runner(engine, scalars)
         engine.on_close(runner.stop)

@@ -16,7 +16,7 @@ from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import InvalidRequestError, SparkportError
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import Heading
+from sparkport.spark.delta.snapshots import TableHeader
 from sparkport.spark.functions.names import schema_and_table
 from sparkport.spark.warehouse.trash import DroppedTable, Trash
 
@@ -109,7 +109,7 @@ def _name(parameters: Sequence[Any]) -> tuple[str, str]:
     return schema_and_table(parameters[0])
 
 
-def _heading(table: DroppedTable) -> Heading | None:
+def _heading(table: DroppedTable) -> TableHeader | None:
     """Return what the log of a table says; nothing if it is damaged, or the table on its way elsewhere."""
     try:
         return DeltaLog(str(table.folder)).heading()

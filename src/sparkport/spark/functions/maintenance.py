@@ -76,7 +76,7 @@ class _Maintenance:
             inside.enter_context(self._engine.commits(table.root, table_id, str(table)).alone(call))
             yield _row("running", {})
             guarded = while_writing(table.root, str(table), work)
-            steps = self._engine.jobs.followed(call, str(table), guarded, seconds=_REPORT_SECONDS)
+            steps = self._engine.jobs.run_with_progress(call, str(table), guarded, seconds=_REPORT_SECONDS)
             inside.callback(steps.close)
             outcome: Outcome = {}
             while True:

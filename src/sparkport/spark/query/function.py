@@ -96,7 +96,7 @@ class Query:
         return QueryTable(found.schema, found.name, found.root, found.table_id)
 
 
-class NoQuery:
+class DisabledQuery:
     """Stands where `query` would be: it is not listed, and says how it is switched on."""
 
     name = NAME

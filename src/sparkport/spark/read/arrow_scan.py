@@ -23,7 +23,7 @@ from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
 from sparkport.spark.read.splits import FILE_NUMBER, Sizes, Unit, files_of, piece, units
-from sparkport.spark.read.spool import spool_folder, unspooled
+from sparkport.spark.read.spool import read_spool_file, spool_folder
 from sparkport.spark.row_ids.provisional import first_numbers, lacks_all_ids
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.spark.worker import julian_dates, parquet
@@ -36,7 +36,7 @@ PLACE_FIELDS = (pa.field(FILE_NUMBER, pa.int32()), pa.field(POSITION, pa.int64()
 """The columns that tell where a row is."""
 
 
-class ArrowLane:
+class ArrowScan:
     """Reads snapshots through Spark tasks.
 
     On the server's own machine tasks leave their rows in a folder that only its user can
@@ -133,22 +133,30 @@ class ArrowLane:
         return self._collected(call, table, plan, work)
 
     def _spooled(
-        self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[parquet.Piece]]]
+        self,
+        call: Call,
+        table: str,
+        plan: ReadPlan,
+        work: Sequence[functools.partial[list[parquet.FileSlice]]],
     ) -> Iterator[pa.RecordBatch]:
         with spool_folder() as folder:
             jobs: list[Work[Path]] = [
                 functools.partial(_spool, plan, pieces, folder / str(number))
                 for number, pieces in enumerate(work)
             ]
-            for path in self._jobs.in_order(call, table, jobs, ahead=self._ahead):
-                yield from unspooled(path)
+            for path in self._jobs.map_ordered(call, table, jobs, ahead=self._ahead):
+                yield from read_spool_file(path)
 
     def _collected(
-        self, call: Call, table: str, plan: ReadPlan, work: Sequence[functools.partial[list[parquet.Piece]]]
+        self,
+        call: Call,
+        table: str,
+        plan: ReadPlan,
+        work: Sequence[functools.partial[list[parquet.FileSlice]]],
     ) -> Iterator[pa.RecordBatch]:
         arrow_schema = pa.schema([column.wanted for column in plan.columns])
         jobs: list[Work[pa.ChunkedArray]] = [functools.partial(_collect, plan, pieces) for pieces in work]
-        for blobs in self._jobs.in_order(call, table, jobs, ahead=self._ahead):
+        for blobs in self._jobs.map_ordered(call, table, jobs, ahead=self._ahead):
             for blob in blobs:
                 yield pa.ipc.read_record_batch(blob.as_buffer(), arrow_schema)
 
@@ -209,7 +217,7 @@ def _pieces(
     columns: Sequence[TableColumn],
     missing: Mapping[str, int],
     places: Mapping[str, int],
-) -> list[parquet.Piece]:
+) -> list[parquet.FileSlice]:
     return [
         piece(part, root, columns, missing.get(part.file.path), places.get(part.file.path))
         for part in unit.parts
@@ -217,7 +225,7 @@ def _pieces(
 
 
 def _spool(
-    plan: ReadPlan, pieces: functools.partial[list[parquet.Piece]], path: Path, session: SparkSession
+    plan: ReadPlan, pieces: functools.partial[list[parquet.FileSlice]], path: Path, session: SparkSession
 ) -> Path:
     task = functools.partial(parquet.spooled, plan, pieces(), str(path))
     session.sparkContext.parallelize([0], 1).mapPartitions(task).collect()
@@ -225,7 +233,7 @@ def _spool(
 
 
 def _collect(
-    plan: ReadPlan, pieces: functools.partial[list[parquet.Piece]], session: SparkSession
+    plan: ReadPlan, pieces: functools.partial[list[parquet.FileSlice]], session: SparkSession
 ) -> pa.ChunkedArray:
     task = functools.partial(parquet.blobs, plan, pieces())
     return session.range(0, 1, 1, 1).mapInArrow(task, "blob binary").toArrow().column(0)

@@ -20,7 +20,7 @@ _BATCH_ROWS = 1 << 16
 Ids = npt.NDArray[np.int64]
 
 
-def foreseen(
+def metadata_only_rows(
     files: Sequence[DataFile],
     wanted: Sequence[TableColumn],
     *,

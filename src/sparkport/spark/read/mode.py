@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Lane(enum.StrEnum):
+class ReadMode(enum.StrEnum):
     """How rows are read."""
 
     AUTO = "auto"

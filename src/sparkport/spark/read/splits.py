@@ -16,7 +16,7 @@ from sparkport.spark.delta.errors import PartitionValueError
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.storage.filesystem import arrow_location
-from sparkport.spark.worker.parquet import Piece
+from sparkport.spark.worker.parquet import FileSlice
 
 FILE_NUMBER = "\0file"
 """The name of the column, if it is wanted, that has the number of the file that a row is from."""
@@ -111,7 +111,7 @@ def piece(
     columns: Sequence[TableColumn],
     first_number: int | None = None,
     place: int | None = None,
-) -> Piece:
+) -> FileSlice:
     """Return what a task needs to know to read a part of a file.
 
     Its rows may need numbers, and the file's own place among others may be wanted with them.
@@ -127,7 +127,7 @@ def piece(
         kept = keep_mask(file.deletion_vector, root, file.physical_rows)
     # The last range has no end: should the log be wrong about the size, no row is lost.
     stop = part.stop if part.stop < file.size else _END
-    return Piece(arrow_location(file.path), part.start, stop, constants, kept, first_number)
+    return FileSlice(arrow_location(file.path), part.start, stop, constants, kept, first_number)
 
 
 def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:

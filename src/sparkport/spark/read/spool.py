@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from sparkport.errors import LimitExceededError
-from sparkport.spark.storage.temp_folders import discard, owned, sweep
+from sparkport.spark.storage.temp_folders import discard, owned, remove_orphans
 
 _PREFIX = "sparkport-spool-"
 _LATE = "late"
@@ -28,9 +28,9 @@ _FIRST_BYTES = 1 << 20
 _FILE_BYTES = 16 << 20
 _FILE_SECONDS = 0.5
 _MUCH_BYTES = 2 << 30
-_MOST_BYTES = 8 << 30
+_MAX_BYTES = 8 << 30
 _WAIT_SECONDS = 0.05
-_MOST_WAIT_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 60.0
 
 
 @contextmanager
@@ -43,12 +43,12 @@ def spool_folder() -> Iterator[Path]:
         discard(folder)
 
 
-def sweep_spools() -> None:
+def remove_orphaned_spools() -> None:
     """Remove what servers have left behind that are gone."""
-    sweep(tempfile.gettempdir(), _PREFIX)
+    remove_orphans(tempfile.gettempdir(), _PREFIX)
 
 
-def unspooled(path: Path) -> Iterator[pa.RecordBatch]:
+def read_spool_file(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, which is mapped into memory and gone afterwards."""
     with pa.memory_map(str(path)) as source:
         path.unlink()
@@ -70,12 +70,12 @@ class Partitions:
         """
         if (self._folder / _LATE).exists():
             raise LimitExceededError(
-                f"the rows of this scan waited for {_MOST_WAIT_SECONDS:.0f} seconds to be read by the client"
+                f"the rows of this scan waited for {_MAX_WAIT_SECONDS:.0f} seconds to be read by the client"
             )
         taken = self._folder / _TAKEN
         while _is_moved(self._folder / f"{self.current}-{self._number}", taken):
             if taken.stat().st_size:
-                yield from unspooled(taken)
+                yield from read_spool_file(taken)
                 self._number += 1
             else:
                 taken.unlink()
@@ -121,11 +121,11 @@ def _may_go_on(path: Path, number: int) -> bool:
             for file in (Path(f"{path}{_DROPPED}"), *folder.glob(f"{path.name}-*")):
                 file.unlink()
             return False
-        if size <= min(_MOST_BYTES, shutil.disk_usage(folder).free):
+        if size <= min(_MAX_BYTES, shutil.disk_usage(folder).free):
             break
         now = time.monotonic()
         if (modified_ns := folder.stat().st_mtime_ns) != changed_ns:  # files come and go: somebody reads
-            changed_ns, deadline = modified_ns, now + _MOST_WAIT_SECONDS
+            changed_ns, deadline = modified_ns, now + _MAX_WAIT_SECONDS
         elif now > deadline:
             (folder / _LATE).touch()
             return False

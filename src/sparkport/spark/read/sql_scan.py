@@ -35,7 +35,7 @@ def scan(
     """
     names = [field.name for field in stored]
     if jobs.host.is_connect:
-        rows = jobs.iterate(call, table, lambda session: _over_connect(query(session)))
+        rows = jobs.stream(call, table, lambda session: _over_connect(query(session)))
     elif jobs.host.is_embedded:
         rows = _spooled(jobs, call, table, query)
     else:
@@ -59,7 +59,7 @@ def _spooled(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.Re
         while partitions.current < count:
             numbers = range(partitions.current, min(partitions.current + turn, count))
             work = functools.partial(_spool, rdd, task, numbers)
-            with closing(jobs.followed(call, table, work, seconds=_LOOK_SECONDS)) as running:
+            with closing(jobs.run_with_progress(call, table, work, seconds=_LOOK_SECONDS)) as running:
                 for _ in running:
                     yield from partitions.ready()
             yield from partitions.ready()
@@ -81,7 +81,7 @@ def _collected(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.
     rdd, arrow_schema = jobs.run(call, table, functools.partial(_prepared, query))
     count = rdd.getNumPartitions()
     works: list[Work[list[bytes]]] = [functools.partial(_partition, rdd, number) for number in range(count)]
-    for messages in jobs.in_order(call, table, works, ahead=_AHEAD):
+    for messages in jobs.map_ordered(call, table, works, ahead=_AHEAD):
         for message in messages:
             yield pa.ipc.read_record_batch(pa.py_buffer(message), arrow_schema)
 

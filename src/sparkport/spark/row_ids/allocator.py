@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta.errors import table_label
 from sparkport.spark.errors import writing
+from sparkport.spark.storage.folder_names import table_label
 
 # An id is the number of a block, claimed by one server for good, and a number in it.
 _BLOCK_BITS = 32

@@ -17,11 +17,11 @@ from sparkport.spark.delta.statistics import bounds
 from sparkport.spark.model.columns import TableColumn, has_ids, table_columns
 
 _POSITION_BITS = 36
-_MOST_FILES = (1 << (63 - _POSITION_BITS)) - 1
+_MAX_FILES = (1 << (63 - _POSITION_BITS)) - 1
 # Numbers that are negative by mistake are common, and none of ours.
 _GREATEST = -(1 << _POSITION_BITS)
 
-OF_NO_FILE = _GREATEST * _MOST_FILES - 1
+OF_NO_FILE = _GREATEST * _MAX_FILES - 1
 """The first number of rows that are in no file yet; later ones are less."""
 OF_ALL_FILES = _GREATEST - 1
 """The first number where rows are counted through all files."""

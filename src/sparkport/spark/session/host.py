@@ -25,7 +25,7 @@ from sparkport.spark.session.java_home import find_java
 from sparkport.spark.session.process import Jvm, forget_session, has_session, new_session, silence_pyspark
 from sparkport.spark.session.settings import SparkSettings, session_conf, start_conf
 from sparkport.spark.session.warmup import warm_up
-from sparkport.spark.storage.temp_folders import owned, sweep
+from sparkport.spark.storage.temp_folders import owned, remove_orphans
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -35,7 +35,7 @@ _REPORT_SECONDS = 5.0
 _STOP_SECONDS = 10.0
 _DEATH_SECONDS = 0.5
 _FIRST_BACK_OFF = 1.0
-_LONGEST_BACK_OFF = 60.0
+_MAX_BACK_OFF = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class SparkHost:
             self._failures += 1
             self._failure = f"Spark could not be started: {reason}"
             self._retry_at = time.monotonic() + min(
-                _FIRST_BACK_OFF * 2 ** (self._failures - 1), _LONGEST_BACK_OFF
+                _FIRST_BACK_OFF * 2 ** (self._failures - 1), _MAX_BACK_OFF
             )
             self._changed.notify_all()
             stopped = self._stopped
@@ -225,7 +225,7 @@ class SparkHost:
                 settings.jars_folder, ivy_settings=settings.ivy_settings, progress=self._progress
             )
         folder = tempfile.gettempdir()
-        sweep(folder, _SCRATCH)
+        remove_orphans(folder, _SCRATCH)
         scratch = tempfile.TemporaryDirectory(prefix=owned(folder, _SCRATCH), ignore_cleanup_errors=True)
         conf = start_conf(settings, jars, Path(scratch.name), archive_options(settings, java, jars))
         jvm = Jvm(java, conf, Path(scratch.name))

@@ -58,7 +58,7 @@ class Jobs:
         # Threads of its own: those of the jobs may all be busy with what is to be cancelled.
         self._cancelling = ThreadPoolExecutor(_CANCELLING_THREADS, thread_name_prefix="spark-cancel")
 
-    def in_order(self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int) -> Iterator[T]:
+    def map_ordered(self, call: Call, table: str, works: Sequence[Work[T]], *, ahead: int) -> Iterator[T]:
         """Yield the results of the works in their order, with up to `ahead` of them under way.
 
         Work that is under way when the iterator is closed or the call ends is cancelled.
@@ -94,7 +94,7 @@ class Jobs:
 
     def run(self, call: Call, table: str, work: Work[T]) -> T:
         """Return the result of one piece of work."""
-        return next(self.in_order(call, table, [work], ahead=1))
+        return next(self.map_ordered(call, table, [work], ahead=1))
 
     def run_to_end(self, call: Call, table: str, work: Work[T]) -> T:
         """Return the result of work that commits something, and wait for it even when the call is over.
@@ -119,7 +119,7 @@ class Jobs:
                 raise
         return future.result()
 
-    def followed(
+    def run_with_progress(
         self, call: Call, table: str, work: Work[T], *, seconds: float
     ) -> Generator[Progress | None, None, T]:
         """Yield how far one piece of work is, every so many seconds, and return its result.
@@ -146,7 +146,7 @@ class Jobs:
         finally:
             cancel()
 
-    def iterate(self, call: Call, table: str, work: Work[Iterator[T]]) -> Iterator[T]:
+    def stream(self, call: Call, table: str, work: Work[Iterator[T]]) -> Iterator[T]:
         """Yield what work gives bit by bit, on the caller's own thread."""
         group = _new_group()
         finished = False

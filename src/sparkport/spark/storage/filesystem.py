@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from sparkport.spark.delta.errors import UnreadableLogError
+from sparkport.spark.storage.errors import UnreadableLogError
 
 _URI = re.compile("(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<key>/.*)?")
 # What Hadoop calls other than Arrow does.

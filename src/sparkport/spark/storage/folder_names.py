@@ -8,12 +8,13 @@ from urllib.parse import quote, unquote
 
 from sparkport.errors import InvalidRequestError
 
+_SCHEMA_SUFFIX = ".db"
 HIDDEN = (".", "_")
 MORE = "%+"
 """What begins the name of a folder that holds only the rest of a long name. No quoted name has it."""
 _LAST = "%="
-_MOST_BYTES = 1020  # 255 characters, whatever they are
-_MOST_QUOTED = 200
+_MAX_BYTES = 1020  # 255 characters, whatever they are
+_MAX_QUOTED = 200
 _PART = 200
 
 
@@ -27,10 +28,10 @@ def folder_of(name: str) -> str:
         text = quote(name, safe="")
     except UnicodeEncodeError as error:
         raise InvalidRequestError("a name has half a character in it") from error
-    if len(text) <= _MOST_QUOTED:
+    if len(text) <= _MAX_QUOTED:
         return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(HIDDEN) else text
     data = name.encode()
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_BYTES:
         raise InvalidRequestError(f"the name '{name[:40]}...' is too long")
     letters = base64.b32encode(data).decode().rstrip("=")
     parts = [letters[start : start + _PART] for start in range(0, len(letters), _PART)]
@@ -65,3 +66,14 @@ def name_of(folder: str) -> str:
         except (binascii.Error, UnicodeDecodeError):
             return folder
     return unquote(folder)
+
+
+def table_label(root: str) -> str:
+    """Return the name of the table in a folder, with that of its schema if the folder around it tells.
+
+    No path of the server is in it.
+    """
+    *around, folder = ["", *whole_folders(root)]
+    is_schema = bool(around) and around[-1].endswith(_SCHEMA_SUFFIX)
+    schema = f"{name_of(around[-1].removesuffix(_SCHEMA_SUFFIX))}." if is_schema else ""
+    return f"{schema}{name_of(folder)}"

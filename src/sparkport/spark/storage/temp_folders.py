@@ -47,7 +47,7 @@ def discard(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def sweep(folder: str, prefix: str) -> None:
+def remove_orphans(folder: str, prefix: str) -> None:
     """Remove the folders of this kind whose servers are gone; what has another name is not touched."""
     held: dict[str, bool | None] = {}
     for name in _names(folder):

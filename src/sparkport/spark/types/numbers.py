@@ -16,7 +16,7 @@ from sparkport.spark.types.codec import (
 )
 from sparkport.spark.types.storage import storage_type
 
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _WIDER = {"uint8": "short", "uint16": "integer", "uint32": "long", "uint64": "decimal(20,0)"}
 _SIGNED = {"int8": "byte", "int16": "short", "int32": "integer", "int64": "long"}
 
@@ -45,7 +45,7 @@ def decimal(kind: pa.DataType) -> Codec:
     # Arrow allows scales below zero and beyond the precision, Spark does not.
     scale = max(kind.scale, 0)
     precision = max(kind.precision + scale - kind.scale, scale)
-    if precision > _MOST_DIGITS:
+    if precision > _MAX_DIGITS:
         note = "the number as text"
         return Codec(kind, "string", cast_to(pa.string()), cast_to(kind), EQUALITY, note)
     storage = pa.decimal128(precision, scale)

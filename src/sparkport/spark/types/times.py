@@ -29,7 +29,7 @@ _DAY_MILLIS = 86_400_000
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _READ = {"s": "timestamp_seconds(c)", "ms": "timestamp_millis(c)", "ns": "timestamp_micros(c div 1000)"}
 _OFFSET_BITS = 24
-_LARGEST_OFFSET = 57_599  # 15:59:59, as DuckDB counts offsets downwards from there
+_MAX_OFFSET = 57_599  # 15:59:59, as DuckDB counts offsets downwards from there
 
 
 def date32(kind: pa.DataType) -> Codec:
@@ -134,13 +134,13 @@ def time_with_offset(kind: pa.DataType) -> Codec:
     def to_storage(array: pa.Array) -> pa.Array:
         bits = byte_rows(array.storage).copy().view("<u8").reshape(-1)
         micros = (bits >> np.uint64(_OFFSET_BITS)).astype(np.int64)
-        seconds = (_LARGEST_OFFSET - (bits & low).astype(np.int64)).astype(np.int32)
+        seconds = (_MAX_OFFSET - (bits & low).astype(np.int64)).astype(np.int32)
         children = [pa.array(micros), pa.array(seconds)]
         return pa.Array.from_buffers(pa.struct(members), len(array), [validity(array)], children=children)
 
     def from_storage(array: pa.Array) -> pa.Array:
         micros = array.field(0).cast(pa.int64()).fill_null(0).to_numpy()
-        counted = _LARGEST_OFFSET - array.field(1).cast(pa.int64()).fill_null(0).to_numpy()
+        counted = _MAX_OFFSET - array.field(1).cast(pa.int64()).fill_null(0).to_numpy()
         if (micros >> (64 - _OFFSET_BITS)).any() or (counted >> _OFFSET_BITS).any():
             raise pa.ArrowInvalid("a time or an offset of more than a day")
         bits = (micros.astype(np.uint64) << np.uint64(_OFFSET_BITS)) | counted.astype(np.uint64)

@@ -13,9 +13,9 @@ from sparkport.catalog.transactions import TransactionManager, TransactionMode, 
 from sparkport.errors import LimitExceededError, TransactionNotActiveError, UnsupportedOperationError
 from sparkport.spark.commit.conflict_detection import Basis, Ids
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot, Heading
+from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
-from sparkport.toolkit.transaction_registry import TransactionLedger
+from sparkport.toolkit.transaction_registry import TransactionRegistry
 
 _POLL_SECONDS = 0.1
 _MAX_ID_BYTES = 128 << 20  # for the ids of own writes, of all transactions
@@ -94,7 +94,7 @@ class SparkTransactions(TransactionManager):
     def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
         self._warehouse = warehouse
         self._ids = ByteBudget(_MAX_ID_BYTES)
-        self._ledger: TransactionLedger[_View] = TransactionLedger(
+        self._ledger: TransactionRegistry[_View] = TransactionRegistry(
             self._fresh_view, idle_seconds=idle_seconds
         )
         self._lock = threading.Lock()
@@ -210,7 +210,7 @@ class SparkTransactions(TransactionManager):
                     del entry.detail.settling[schema, table]
             settled.set()
 
-    def wrote(self, call: Call, schema: str, table: str, made: Heading, write: OwnWrite) -> None:
+    def wrote(self, call: Call, schema: str, table: str, made: TableHeader, write: OwnWrite) -> None:
         """Let the call's transaction, if it is still there, see its own write from now on."""
         entry = self._ledger.present(call.transaction_id)
         if entry is not None:
@@ -232,7 +232,7 @@ class SparkTransactions(TransactionManager):
                 if known is not None:
                     entry.detail.tables[schema, new] = known
 
-    def moved(self, call: Call, schema: str, table: str, old: TableView, made: Heading) -> None:
+    def moved(self, call: Call, schema: str, table: str, old: TableView, made: TableHeader) -> None:
         """Let the call's transaction see a later version, also in scans that are planned but not begun."""
         entry = self._ledger.present(call.transaction_id)
         if entry is not None:

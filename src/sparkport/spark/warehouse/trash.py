@@ -122,7 +122,7 @@ class Trash:
         """Return when a table is removed from the trash, if the disk has room until then."""
         return table.dropped_ms + int(self.hours * 3_600_000)
 
-    def sweep(self) -> None:
+    def remove_orphans(self) -> None:
         """Remove what has been in the trash for long enough, and what another server has not finished."""
         before = self._clock() - max(self.hours * 3600, _MIN_AGE_SECONDS)
         for entry in self._entries():

@@ -59,4 +59,4 @@ class Upkeep:
             self._swept = now
             with contextlib.suppress(OSError):  # a read-only disk
                 self._trash.prepare()
-            self._trash.sweep()
+            self._trash.remove_orphans()

@@ -26,7 +26,7 @@ def main() -> None:
     import pyarrow.dataset  # noqa: PLC0415  (not before the archives are gone)
     from pyspark.daemon import manager  # noqa: PLC0415
 
-    from sparkport.spark.worker import parquet
+    from sparkport.spark.worker import parquet  # noqa: PLC0415
 
     del parquet, pyarrow
 

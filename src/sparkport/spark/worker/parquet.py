@@ -54,7 +54,7 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileSlice:
     """A part of a file: the row groups whose middle lies between two offsets.
 
     `location` is one of Arrow's: a local path, or a store's scheme, authority and key as they are.
@@ -72,7 +72,7 @@ class Piece:
     first_number: int | None = None
 
 
-def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(plan: ReadPlan, piece: FileSlice) -> Iterator[pa.RecordBatch]:
     """Return the rows of a piece under the names and types wanted, in the order of the file."""
     import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
 
@@ -109,7 +109,7 @@ def read(plan: ReadPlan, piece: Piece) -> Iterator[pa.RecordBatch]:
                     break
 
 
-def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int]) -> Iterator[int]:
+def spooled(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterator[int]) -> Iterator[int]:
     """Write the rows of all pieces to a new file as an Arrow stream; return how many there are.
 
     Stops early when the file's folder is gone: nobody waits for the rows any more.
@@ -128,7 +128,9 @@ def spooled(plan: ReadPlan, pieces: list[Piece], path: str, rows: Iterator[int])
     yield count
 
 
-def blobs(plan: ReadPlan, pieces: list[Piece], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def blobs(
+    plan: ReadPlan, pieces: list[FileSlice], rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Return the rows of all pieces, each batch as one binary value: an Arrow message without schema."""
     for _ in rows:
         for piece in pieces:
@@ -159,7 +161,7 @@ def _probe(plan: ReadPlan) -> ReadPlan | None:
 
 
 def _group(
-    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: Piece, legacy: frozenset[str]
+    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a row group that are wanted, bit by bit, with the position where each bit ends."""
     metadata = parquet.metadata
@@ -179,7 +181,7 @@ def _group(
         yield stop, _shaped(plan, rows, present, constants, piece.first_number)
 
 
-def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:
+def _row_groups(metadata: pq.FileMetaData, piece: FileSlice) -> set[int]:
     found = set()
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -193,7 +195,7 @@ def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> set[int]:
     return found
 
 
-def _possible(fragment: Any, plan: ReadPlan, piece: Piece) -> set[int]:  # noqa: ANN401  (as above)
+def _possible(fragment: Any, plan: ReadPlan, piece: FileSlice) -> set[int]:  # noqa: ANN401  (as above)
     """Return the row groups whose statistics let the filter be true.
 
     Without an opinion where the file's columns are not those that the filter was made for.

@@ -27,7 +27,7 @@ from sparkport.expressions import referenced_columns
 from sparkport.expressions.constraints import check_expressions
 from sparkport.toolkit.keys import Key, KeySet, keys_of
 
-_MOST_LISTED = 1000
+_MAX_LISTED = 1000
 
 
 class Readable(Protocol):
@@ -157,7 +157,7 @@ def _near(name: str, values: pa.ChunkedArray) -> Expression | None:
     distinct = values.unique().drop_null()
     if not len(distinct):
         return None
-    if len(distinct) <= _MOST_LISTED:
+    if len(distinct) <= _MAX_LISTED:
         return In(Column(name), tuple(Constant(value) for value in distinct))
     ends = pc.min_max(distinct)
     at_least = Comparison(ComparisonOperator.GREATER_OR_EQUAL, Column(name), Constant(ends["min"]))

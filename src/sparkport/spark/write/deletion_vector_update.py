@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from sparkport.spark.commit.idempotency import noted
+from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta import data_files
@@ -33,11 +33,11 @@ from sparkport.spark.read.splits import FILE_NUMBER
 from sparkport.spark.worker.parquet import POSITION
 from sparkport.toolkit.repeats import Outcome
 
-MOST_UPDATED = 200_000
+MAX_UPDATED = 200_000
 """Up to how many rows are updated like this: the server has them in memory."""
 MAX_UPDATED_BYTES = 128 << 20
 """Up to how many bytes such rows may have, the old ones and the new values each."""
-MOST_DELETED = 10_000_000
+MAX_DELETED = 10_000_000
 """Up to how many rows are deleted like this: the server has their ids and positions in memory."""
 
 _ENABLED = "delta.enableDeletionVectors"
@@ -118,7 +118,7 @@ def commit(
     written = [vectors_file]
     actions = [removal(file) for file, _ in files]
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
-    is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MOST_ROWS
+    is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MAX_ROWS
     if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
         with removed_on_failure(vectors_file):
             new_file = data_files.write_file(root, found.metadata, new_rows.rows)
@@ -140,7 +140,7 @@ def commit(
                 found.metadata.table_id,
                 found.version,
                 operation,
-                noted(keys),
+                txn_entries(keys),
                 found.transactions,
                 actions,
                 metrics,

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from sparkport.spark.commit.conflict_detection import Ids
-from sparkport.spark.commit.idempotency import noted
+from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
@@ -127,7 +127,7 @@ def commit(
         found.metadata.table_id,
         found.version,
         operation,
-        noted(keys),
+        txn_entries(keys),
         found.transactions,
         actions=[removal(file) for file in rewrite.files],
         metrics={

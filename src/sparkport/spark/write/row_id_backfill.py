@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.group_commit import TableCommits
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.group_commit import CommitQueue
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
@@ -57,7 +57,7 @@ _UNDERSTOOD = frozenset(
 _NEWEST_WRITER = 7
 _IDENTITY = "delta.identity.start"
 _MAX_TABLES_KEPT = 10_000
-_MOST_TRIES = 8
+_MAX_TRIES = 8
 _PAUSE_SECONDS = 0.1
 _FILE_BYTES = 128 << 20
 _UNCOUNTED = 1 << 32  # more rows than a file has
@@ -72,7 +72,7 @@ class Numbered(typing.Protocol):
         raise NotImplementedError
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> ReadWriteLock:
         """Where ALTER waits for those who write, and they for it."""
         raise NotImplementedError
 
@@ -84,7 +84,9 @@ def is_adoptable(protocol: Protocol, metadata: Metadata) -> bool:
     )
 
 
-def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *, adopts: bool) -> int | None:
+def ensure_row_ids(
+    call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *, adopts: bool
+) -> int | None:
     """Let a statement find ids: return the version that has them, None if that is the one it sees.
 
     With `adopts` a table without a column for ids gets one. Where nothing can be done nothing is:
@@ -94,7 +96,7 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
         return None
     # Inside the gate, where the table is not renamed.
     with table.gate.shared(call), _queue(engine, table).alone(call):
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             found = engine.log(table.root).snapshot()
             if _is_complete(engine, found):
                 return found.version
@@ -108,7 +110,7 @@ def give_ids(call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *
     raise ConflictError(str(table), "others write to it without ids, again and again")
 
 
-def _queue(engine: Engine, table: Numbered) -> TableCommits:
+def _queue(engine: Engine, table: Numbered) -> CommitQueue:
     table_id = engine.log(table.root).heading().metadata.table_id
     return engine.commits(table.root, table_id, str(table))
 

@@ -17,8 +17,8 @@ from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.commit.conflict_detection import NO_IDS, Basis, FinalConflictError, Ids, Versioned
-from sparkport.spark.commit.group_commit import Committed, TableCommits
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.group_commit import CommitQueue, Committed
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import DataFile, Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
@@ -48,7 +48,7 @@ class Target(Readable, Versioned, Protocol):
         raise NotImplementedError
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> ReadWriteLock:
         """Where ALTER waits for statements that commit, and they for it."""
         raise NotImplementedError
 
@@ -114,7 +114,7 @@ class SparkStatement(Statement):
         self._returning = returning
         self._root = target.root
         self._metadata = target.newest_metadata()
-        self._commits: TableCommits = engine.commits(target.root, self._metadata.table_id, self._path)
+        self._commits: CommitQueue = engine.commits(target.root, self._metadata.table_id, self._path)
         self._row_ids = engine.row_ids(target.root, self._metadata.table_id)
         self._constraints = own_constraints(self._metadata)
         self._columns = table_columns(self._metadata)

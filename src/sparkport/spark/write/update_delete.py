@@ -55,7 +55,7 @@ class _Plan:
     located: Located | None
 
 
-class ByIdStatement(SparkStatement):
+class RowIdStatement(SparkStatement):
     """Changes the rows that are named by their ids."""
 
     def __init__(
@@ -136,9 +136,9 @@ class ByIdStatement(SparkStatement):
             if not is_untouched(self._call, self._target, ids, basis, base.version):
                 raise FinalConflictError(self._name, "another transaction changed the same rows")
         located = None
-        if len(ids) <= deletion_vector_update.MOST_DELETED:
+        if len(ids) <= deletion_vector_update.MAX_DELETED:
             limit = deletion_vector_update.MAX_UPDATED_BYTES
-            whole = whole and len(ids) <= deletion_vector_update.MOST_UPDATED and self._stage.bytes <= limit
+            whole = whole and len(ids) <= deletion_vector_update.MAX_UPDATED and self._stage.bytes <= limit
             max_bytes = limit if whole else 0
             located = self._target.locate(self._call, ids, base, self._held_rows, max_bytes=max_bytes)
         rows = located.rows if located else self._target.rows_of(self._call, ids, base, (self._rowid,))
@@ -243,7 +243,7 @@ class ByIdStatement(SparkStatement):
         return take_rows(found, hits)
 
 
-class UpdateStatement(ByIdStatement):
+class UpdateStatement(RowIdStatement):
     """Sets some columns of the rows named by id."""
 
     operation = "UPDATE"
@@ -305,7 +305,7 @@ class UpdateStatement(ByIdStatement):
         if (
             located is not None
             and located.is_whole
-            and self._can_mark(plan, deletion_vector_update.MOST_UPDATED)
+            and self._can_mark(plan, deletion_vector_update.MAX_UPDATED)
         ):
             self._held_rows.add(2 * self._stage.bytes)  # the new values, and in the order of the rows
             rows = self._new_rows(located)
@@ -356,7 +356,7 @@ class UpdateStatement(ByIdStatement):
         self._ids = [ids[places]]
 
 
-class DeleteStatement(ByIdStatement):
+class DeleteStatement(RowIdStatement):
     """Removes the rows named by id; ids without a row are ignored."""
 
     operation = "DELETE"
@@ -379,7 +379,7 @@ class DeleteStatement(ByIdStatement):
         plan = self._plan(whole=False)
         if not len(plan.present):
             return None
-        if plan.located is not None and self._can_mark(plan, deletion_vector_update.MOST_DELETED):
+        if plan.located is not None and self._can_mark(plan, deletion_vector_update.MAX_DELETED):
             return self._in_place(key, plan.located, None)
         ids = pa.record_batch([pa.array(plan.present)], [self._id_column.logical])
         self._stage = self._stage.replaced(pa.Table.from_batches([ids]))

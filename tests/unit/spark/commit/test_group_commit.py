@@ -11,7 +11,7 @@ import pytest
 
 from sparkport.catalog import Call
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
-from sparkport.spark.commit.group_commit import TableCommits, _Append
+from sparkport.spark.commit.group_commit import CommitQueue, _Append
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta_jvm.transactions import CommitResult
@@ -42,7 +42,7 @@ class Spark:
 
 def outcomes(spark: Spark, folder: Path) -> list[str]:
     """Append by one statement, and by two more that wait for it; return what each was told."""
-    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(folder)))
+    commits = CommitQueue(cast("Jobs", spark), "t", "id", DeltaLog(str(folder)))
     told = [""] * 3
     threads = [threading.Thread(target=append, args=(commits, folder, told, number)) for number in range(3)]
     threads[0].start()
@@ -59,7 +59,7 @@ def outcomes(spark: Spark, folder: Path) -> list[str]:
 
 
 def append(
-    commits: TableCommits, folder: Path, told: list[str], number: int, call: Call | None = None
+    commits: CommitQueue, folder: Path, told: list[str], number: int, call: Call | None = None
 ) -> None:
     """Append a row by one statement, and note what that was told."""
     stage = Stage(str(folder))
@@ -106,7 +106,7 @@ def test_key_that_another_server_has_noted_tells_nothing_of_the_others(
     spark = Spark()
     spark.failures[2] = UnavailableError("gone")
     spark.appended.append(0)  # so that nothing waits
-    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
+    commits = CommitQueue(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
     monkeypatch.setattr(commits, "outcome", lambda key: None if key is None else 1)
     stages = [Stage(str(tmp_path)), Stage(str(tmp_path))]
     for stage in stages:
@@ -128,7 +128,7 @@ def test_next_commit_waits_a_moment_for_those_of_the_last(
     monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHERING_SECONDS", 60)
     spark = Spark()
     spark.gathered.set()
-    commits = TableCommits(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
+    commits = CommitQueue(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
     commits._together, commits._seconds = 2, 1.0
     told, call = [""] * 2, Call()
     first = threading.Thread(target=append, args=(commits, tmp_path, told, 0, call))

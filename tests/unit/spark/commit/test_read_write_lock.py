@@ -9,19 +9,19 @@ import pytest
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError
-from sparkport.spark.commit.read_write_lock import Gate
+from sparkport.spark.commit.read_write_lock import ReadWriteLock
 
 
 def test_many_are_inside_together() -> None:
     """Those who share do not wait for each other."""
-    gate = Gate()
+    gate = ReadWriteLock()
     with gate.shared(Call()), gate.shared(Call(timeout=20)):
         pass
 
 
 def test_one_alone_waits_for_those_inside() -> None:
     """Nobody is inside with the one who wants to be alone."""
-    gate = Gate()
+    gate = ReadWriteLock()
     seen: list[str] = []
 
     def alone() -> None:
@@ -41,7 +41,7 @@ def test_one_alone_waits_for_those_inside() -> None:
 @pytest.mark.parametrize("way", ["shared", "alone"])
 def test_who_comes_while_one_is_alone_waits_as_long_as_the_call_lives(way: str) -> None:
     """A deadline ends the wait, and the gate stays as it was."""
-    gate = Gate()
+    gate = ReadWriteLock()
     with gate.alone(Call()), pytest.raises(DeadlineExceededError), getattr(gate, way)(Call(timeout=0.2)):
         pass
 
@@ -51,7 +51,7 @@ def test_who_comes_while_one_is_alone_waits_as_long_as_the_call_lives(way: str) 
 
 def test_who_gives_up_waiting_lets_others_in() -> None:
     """A cancelled wait to be alone does not keep the gate closed."""
-    gate = Gate()
+    gate = ReadWriteLock()
     call = Call()
     timer = threading.Timer(0.2, call.cancel)
     timer.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkport.spark.commit.staging import Stage, sweep_stages
+from sparkport.spark.commit.staging import Stage, remove_orphaned_stages
 
 TOO_LARGE = """
 import resource, signal, sys
@@ -81,7 +81,7 @@ def test_own_stage_survives_a_sweep(tmp_path: Path) -> None:
     stage = Stage(str(tmp_path))
     stage.add(pa.record_batch({"n": [1]}))
     stage.on_disk()
-    sweep_stages(str(tmp_path))
+    remove_orphaned_stages(str(tmp_path))
 
     assert stage.read().num_rows == 1
 

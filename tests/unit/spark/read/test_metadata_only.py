@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from sparkport.catalog.rowid import rowid_field
 from sparkport.spark.delta.actions import DataFile, DeletionVector
 from sparkport.spark.model.columns import TableColumn
-from sparkport.spark.read.metadata_only import foreseen
+from sparkport.spark.read.metadata_only import metadata_only_rows
 
 ROWID = TableColumn(rowid_field(), pa.field("rowid", pa.int64()), pa.field("col-1", pa.int64()), "_id")
 PLAIN = pa.field("n", pa.int64())
@@ -32,7 +32,7 @@ def file(rows: int, low: int | None = None, high: int | None = None, **more: Any
 
 def ids(*files: DataFile) -> list[int] | None:
     """Return the ids that are foreseen."""
-    batches = foreseen(files, [ROWID])
+    batches = metadata_only_rows(files, [ROWID])
     return None if batches is None else [row["rowid"] for batch in batches for row in batch.to_pylist()]
 
 
@@ -40,7 +40,7 @@ def test_rows_are_counted_without_columns() -> None:
     """The log knows how many there are, deleted ones taken away."""
     vector = DeletionVector("u", "x", 1, 1, 4)
     some = DataFile("/f", {}, 1, 0, None, vector, 10)
-    batches = foreseen([file(100_000), some], [])
+    batches = metadata_only_rows([file(100_000), some], [])
 
     assert batches is not None
     assert sum(batch.num_rows for batch in batches) == 100_006
@@ -48,7 +48,7 @@ def test_rows_are_counted_without_columns() -> None:
 
 def test_unknown_count_is_not_foreseen() -> None:
     """A file of a writer that does not count must be read."""
-    assert foreseen([DataFile("/f", {}, 1, 0)], []) is None
+    assert metadata_only_rows([DataFile("/f", {}, 1, 0)], []) is None
 
 
 def test_ids_without_gaps_are_foreseen() -> None:
@@ -69,12 +69,12 @@ def test_ids_that_are_not_sure_must_be_read() -> None:
 
 def test_other_columns_must_be_read() -> None:
     """Only the id can be foreseen."""
-    assert foreseen([file(3, 5, 7)], [ROWID, NUMBER]) is None
+    assert metadata_only_rows([file(3, 5, 7)], [ROWID, NUMBER]) is None
 
 
 def test_long_ranges_come_in_batches() -> None:
     """No batch grows with the table."""
-    batches = foreseen([file(200_000, 0, 199_999)], [ROWID])
+    batches = metadata_only_rows([file(200_000, 0, 199_999)], [ROWID])
 
     assert batches is not None
     assert [batch.num_rows for batch in batches] == [65_536, 65_536, 65_536, 3_392]
@@ -93,7 +93,7 @@ def test_numbers_of_rows_without_ids_are_foreseen(tmp_path: Path) -> None:
     numbers = {"/some": -1_000_000, "/f": -7}
 
     def found(column: TableColumn, *files: DataFile) -> list[int] | None:
-        batches = foreseen(files, [column], root=str(tmp_path), numbers=numbers)
+        batches = metadata_only_rows(files, [column], root=str(tmp_path), numbers=numbers)
         return None if batches is None else [n for batch in batches for n in batch.column(0).to_pylist()]
 
     expected = [-1_000_000 - n for n in range(65_540) if n not in {1, 65_537}]

@@ -34,7 +34,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "_FIRST_BYTES", 1)
     monkeypatch.setattr(spool, "_FILE_BYTES", 1)
     monkeypatch.setattr(spool, "_MUCH_BYTES", 3 * size)
-    monkeypatch.setattr(spool, "_MOST_BYTES", 6 * size)
+    monkeypatch.setattr(spool, "_MAX_BYTES", 6 * size)
 
 
 def message(number: int) -> bytes:
@@ -130,7 +130,7 @@ def test_all_rows_come_once_however_slowly_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as the client reads anything, nothing is given up, and nothing comes twice."""
-    monkeypatch.setattr(spool, "_MOST_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(spool, "_MAX_WAIT_SECONDS", 0.5)
     rows = [list(range(start, start + 20)) for start in (0, 100, 200)]
     partitions = Partitions(folder)
     found: list[int] = []
@@ -157,7 +157,7 @@ def test_all_rows_come_once_however_slowly_they_are_read(
 @pytest.mark.usefixtures("small_files")
 def test_rows_that_nobody_reads_are_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that has stalled for too long is told so when it comes back."""
-    monkeypatch.setattr(spool, "_MOST_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(spool, "_MAX_WAIT_SECONDS", 0.2)
     partitions = Partitions(folder)
     list(spool_partition(str(folder), HEADER, 0, taken(folder, partitions, *range(20))))
 

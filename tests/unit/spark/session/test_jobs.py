@@ -84,13 +84,13 @@ def test_results_come_in_the_order_of_the_works(jobs: Jobs) -> None:
 
     works = [lambda s, n=n: work(0.1 if n == 0 else 0.0, n, s) for n in range(5)]
 
-    assert list(jobs.in_order(Call(), "s.t", works, ahead=3)) == [0, 1, 2, 3, 4]
+    assert list(jobs.map_ordered(Call(), "s.t", works, ahead=3)) == [0, 1, 2, 3, 4]
 
 
 def test_finished_work_is_not_cancelled(jobs: Jobs, session: Session) -> None:
     """The end of a call after its last result costs Spark nothing."""
     call = Call()
-    results = list(jobs.in_order(call, "s.t", [lambda _: 1, lambda _: 2], ahead=2))
+    results = list(jobs.map_ordered(call, "s.t", [lambda _: 1, lambda _: 2], ahead=2))
     one = jobs.run(call, "s.t", lambda _: 3)
     call.cancel()
     jobs.close()
@@ -169,7 +169,7 @@ def test_a_deadline_cancels_the_work(jobs: Jobs, session: Session) -> None:
 
 def test_a_reader_that_stops_cancels_the_rest(jobs: Jobs, session: Session) -> None:
     """Work ahead of a closed iterator is cancelled."""
-    results = jobs.in_order(Call(), "s.t", [lambda _: "first", until_cancelled], ahead=2)
+    results = jobs.map_ordered(Call(), "s.t", [lambda _: "first", until_cancelled], ahead=2)
     first = next(results)
     results.close()  # type: ignore[attr-defined]
 
@@ -227,7 +227,7 @@ def test_streamed_work_is_interrupted_on_another_thread(
     watching = threading.Thread(target=watch, name="watch")
     watching.start()
     with pytest.raises(CancelledError):
-        list(jobs.iterate(call, "s.t", rows))
+        list(jobs.stream(call, "s.t", rows))
     watching.join()
 
     assert [name.rpartition("_")[0] for name in interrupting] == ["spark-cancel"]

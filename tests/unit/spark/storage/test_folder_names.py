@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from sparkport.errors import InvalidRequestError
 from sparkport.spark.ddl.create import make_schema, move_folder, schema_details
-from sparkport.spark.ddl.drop import clear_remnant, drop_table
-from sparkport.spark.delta.errors import table_label
-from sparkport.spark.storage.folder_names import folder_of, name_of
+from sparkport.spark.ddl.drop import drop_table, remove_remnant
+from sparkport.spark.storage.folder_names import folder_of, name_of, table_label
 from sparkport.spark.warehouse.listing import Warehouse
 from sparkport.spark.warehouse.trash import Trash
 from tests.hostile_names import random_names
@@ -139,7 +138,7 @@ def test_only_what_never_was_a_table_is_cleared(tmp_path: Path) -> None:
     empty.mkdir()
     trash = Trash(str(tmp_path), 0)
     for folder in (cut, table, data, empty, tmp_path / "missing"):
-        clear_remnant(str(folder), trash)
+        remove_remnant(str(folder), trash)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_sparkport", "data", "empty", "table"]
     assert list((tmp_path / "_sparkport" / "trash").iterdir()) == []

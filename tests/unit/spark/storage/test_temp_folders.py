@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparkport.spark.storage import lock_files
-from sparkport.spark.storage.temp_folders import discard, sweep
+from sparkport.spark.storage.temp_folders import discard, remove_orphans
 from tests.unit.spark.processes import kill, running
 
 
@@ -54,12 +54,12 @@ open(said + "/rows", "w").close()
 def test_folders_of_the_living_stay_and_those_of_the_dead_go(tmp_path: Path, wrapper: Sequence[str]) -> None:
     """The kernel knows who lives, whatever number a process has in its container, and however it ended."""
     with running(MAKE, str(tmp_path), wrapper=wrapper) as (process, folder):
-        sweep(str(tmp_path), "x-")
+        remove_orphans(str(tmp_path), "x-")
         living = Path(folder, "rows").exists()
         kill(process, tmp_path)
-    sweep(str(tmp_path), "y-")
+    remove_orphans(str(tmp_path), "y-")
     other_kind = Path(folder).exists()
-    sweep(str(tmp_path), "x-")
+    remove_orphans(str(tmp_path), "x-")
 
     assert living
     assert other_kind
@@ -74,8 +74,8 @@ def test_what_is_not_a_servers_is_not_swept(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1_000_000_000, 1_000_000_000))
-    sweep(str(tmp_path), "x-")
-    sweep(str(tmp_path / "missing"), "x-")
+    remove_orphans(str(tmp_path), "x-")
+    remove_orphans(str(tmp_path / "missing"), "x-")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
@@ -96,7 +96,7 @@ def test_folder_of_another_machine_is_swept_after_a_day(tmp_path: Path) -> None:
             os.utime(tmp_path / f"x-{owner}-1" / "rows.parquet", long_ago)
         if owner != renewed:
             os.utime(tmp_path / f"{owner}.lock", long_ago)
-    sweep(str(tmp_path), "x-")
+    remove_orphans(str(tmp_path), "x-")
 
     kept = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
     assert kept == sorted(f"x-{owner}-1" for owner in (busy, renewed, fresh))
@@ -107,7 +107,7 @@ def test_folder_without_a_lock_is_not_taken_for_that_of_the_dead(tmp_path: Path)
     with running(MAKE, str(tmp_path)) as (_, folder):
         for lock in tmp_path.glob("*.lock"):
             lock.unlink()
-        sweep(str(tmp_path), "x-")
+        remove_orphans(str(tmp_path), "x-")
 
         assert Path(folder).is_dir()
 

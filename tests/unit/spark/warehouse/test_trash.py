@@ -16,7 +16,7 @@ import pytest
 
 from sparkport.errors import PreconditionError
 from sparkport.spark.ddl.create import move_folder
-from sparkport.spark.ddl.drop import clear_remnant, drop_table
+from sparkport.spark.ddl.drop import drop_table, remove_remnant
 from sparkport.spark.warehouse.trash import Trash
 
 HOUR = 3600.0
@@ -58,10 +58,10 @@ def test_tables_stay_for_their_hours(tmp_path: Path, clock: Clock) -> None:
     drop_table(str(table(tmp_path / "s.db" / "old")), trash)
     clock.now += HOUR
     drop_table(str(table(tmp_path / "new")), trash)
-    trash.sweep()
+    trash.remove_orphans()
     before = [(one.schema, one.name) for one in trash.tables()]
     clock.now += HOUR / 2
-    trash.sweep()
+    trash.remove_orphans()
 
     assert before == [("default", "new"), ("s", "old")]
     assert [one.name for one in trash.tables()] == ["new"]
@@ -83,7 +83,7 @@ def test_only_entries_of_the_trash_are_removed(tmp_path: Path, clock: Clock) -> 
     for name in names:
         (folder / name).mkdir(parents=True)
     trash = Trash(str(tmp_path), 0, clock=clock)
-    trash.sweep()
+    trash.remove_orphans()
     trash.make_room()
 
     assert entries(tmp_path) == sorted(names)
@@ -117,10 +117,10 @@ def test_entry_of_a_server_that_died_is_finished_by_the_next(tmp_path: Path, clo
     (folder / f"{1_800_000_000_000}-{'a' * 32}-gone" / "t").mkdir(parents=True)
     (folder / f"{1_800_000_000_000}-{'b' * 32}").mkdir(parents=True)
     trash = Trash(str(tmp_path), 0, clock=clock)
-    trash.sweep()
+    trash.remove_orphans()
     first = entries(tmp_path)
     clock.now += 61
-    trash.sweep()
+    trash.remove_orphans()
 
     assert first == [f"{1_800_000_000_000}-{'b' * 32}"]
     assert entries(tmp_path) == []
@@ -176,7 +176,7 @@ def test_table_of_a_server_that_was_faster_is_not_cleared(
         return put(trash, folder)
 
     monkeypatch.setattr(Trash, "put", late)
-    clear_remnant(str(tmp_path / "t"), Trash(str(tmp_path), 24))
+    remove_remnant(str(tmp_path / "t"), Trash(str(tmp_path), 24))
 
     assert (log / f"{0:020}.json").read_text() == "{}"
 

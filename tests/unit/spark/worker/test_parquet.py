@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sparkport.spark.worker.parquet import ColumnRead, Piece, ReadPlan, blobs, read, spooled
+from sparkport.spark.worker.parquet import ColumnRead, FileSlice, ReadPlan, blobs, read, spooled
 
 WHOLE = 1 << 62
 
@@ -33,7 +33,7 @@ def written(folder: Path, table: pa.Table, **options: Any) -> str:
     return str(path)
 
 
-def rows(plan: ReadPlan, piece: Piece) -> list[dict[str, Any]]:
+def rows(plan: ReadPlan, piece: FileSlice) -> list[dict[str, Any]]:
     """Return what reading a piece gives."""
     return [row for batch in read(plan, piece) for row in batch.to_pylist()]
 
@@ -43,7 +43,7 @@ def test_columns_get_their_names_from_the_plan(tmp_path: Path) -> None:
     path = written(tmp_path, pa.table({"col-1": [1, 2], "col-2": ["a", None], "col-3": [0.5, 1.5]}))
     plan = ReadPlan((column("text", pa.string(), "col-2"), column("number", pa.int64(), "col-1")))
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == [{"text": "a", "number": 1}, {"text": None, "number": 2}]
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"text": "a", "number": 1}, {"text": None, "number": 2}]
 
 
 def test_columns_are_found_by_number_where_files_have_numbers(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_columns_are_found_by_number_where_files_have_numbers(tmp_path: Path) ->
     path = written(tmp_path, pa.table([[1], [2]], schema=pa.schema(fields)))
     plan = ReadPlan((column("a", pa.int64(), "y", 7), column("b", pa.int64(), "x", 3)), by_id=True)
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == [{"a": 1, "b": 2}]
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"a": 1, "b": 2}]
 
 
 def test_column_that_a_file_does_not_have_is_null(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_column_that_a_file_does_not_have_is_null(tmp_path: Path) -> None:
     path = written(tmp_path, pa.table({"a": [1]}))
     plan = ReadPlan((column("a", pa.int64()), column("b", pa.list_(pa.string()))))
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == [{"a": 1, "b": None}]
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"a": 1, "b": None}]
 
 
 def test_narrow_values_are_widened(tmp_path: Path) -> None:
     """A column whose type was widened reads the same from old files."""
     old = pa.table({"n": pa.array([1], pa.int32()), "f": pa.array([0.5], pa.float32())})
     plan = ReadPlan((column("n", pa.int64()), column("f", pa.float64())))
-    found = list(read(plan, Piece(written(tmp_path, old), 0, WHOLE)))
+    found = list(read(plan, FileSlice(written(tmp_path, old), 0, WHOLE)))
 
     assert found[0].schema == pa.schema([("n", pa.int64()), ("f", pa.float64())])
     assert found[0].to_pylist() == [{"n": 1, "f": 0.5}]
@@ -95,7 +95,7 @@ def test_fields_of_structs_are_found_wherever_they_are_nested(tmp_path: Path) ->
             ),
         )
     )
-    piece = Piece(written(tmp_path, stored), 0, WHOLE)
+    piece = FileSlice(written(tmp_path, stored), 0, WHOLE)
 
     assert rows(plan, piece) == [
         {"l": [{"a": 1, "b": "x", "c": None}, None], "m": [("k", {"a": 2, "b": "y", "c": None})]},
@@ -118,14 +118,14 @@ def test_nested_values_survive_small_batches(tmp_path: Path) -> None:
     )
     expected = [[{"a": item["p"]} for item in value] for value in values if value is not None]
 
-    assert [row["l"] for row in rows(plan, Piece(path, 0, WHOLE))] == expected
+    assert [row["l"] for row in rows(plan, FileSlice(path, 0, WHOLE))] == expected
 
 
 def test_partition_values_come_from_the_plan(tmp_path: Path) -> None:
     """A partition column is not in the file; should it be, the log is right."""
     path = written(tmp_path, pa.table({"a": [1, 2], "day": ["wrong", "wrong"]}))
     plan = ReadPlan((column("day", pa.string()), column("a", pa.int64())))
-    piece = Piece(path, 0, WHOLE, constants=(("day", pa.scalar("monday")),))
+    piece = FileSlice(path, 0, WHOLE, constants=(("day", pa.scalar("monday")),))
 
     assert rows(plan, piece) == [{"day": "monday", "a": 1}, {"day": "monday", "a": 2}]
 
@@ -136,7 +136,7 @@ def test_deleted_rows_are_left_out_across_row_groups(tmp_path: Path) -> None:
     kept = np.ones(1000, np.bool_)
     kept[[0, 99, 100, 555, 999]] = False
     plan = ReadPlan((column("n", pa.int64()),), batch_rows=30)
-    piece = Piece(path, 0, WHOLE, kept=np.packbits(kept, bitorder="little").tobytes())
+    piece = FileSlice(path, 0, WHOLE, kept=np.packbits(kept, bitorder="little").tobytes())
     found = [row["n"] for row in rows(plan, piece)]
 
     assert found == [n for n in range(1000) if n not in {0, 99, 100, 555, 999}]
@@ -149,7 +149,9 @@ def test_pieces_of_a_file_are_together_the_file(tmp_path: Path) -> None:
     cuts = [size * i // 5 for i in range(6)]
     plan = ReadPlan((column("n", pa.int64()),))
     found = [
-        row["n"] for start, stop in itertools.pairwise(cuts) for row in rows(plan, Piece(path, start, stop))
+        row["n"]
+        for start, stop in itertools.pairwise(cuts)
+        for row in rows(plan, FileSlice(path, start, stop))
     ]
 
     assert found == list(range(1000))
@@ -167,7 +169,7 @@ def test_filter_skips_row_groups_and_rows(tmp_path: Path) -> None:
         filter_columns=(number,),
     )
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == [{"s": "251"}, {"s": "252"}]
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"s": "251"}, {"s": "252"}]
 
 
 @pytest.mark.parametrize(("number", "damaged_from", "expected"), [(3, 0.0, []), (20, 0.5, [{"s": "20"}])])
@@ -191,9 +193,9 @@ def test_columns_are_not_decoded_where_or_after_no_row_matches(
         batch_rows=100,
     )
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == expected
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == expected
     with pytest.raises((OSError, pa.ArrowInvalid), match=r"Invalid|deserialize"):
-        rows(ReadPlan(plan.columns), Piece(path, 0, WHOLE))
+        rows(ReadPlan(plan.columns), FileSlice(path, 0, WHOLE))
 
 
 def test_filter_on_a_column_that_the_file_lacks_sees_nulls(tmp_path: Path) -> None:
@@ -203,8 +205,8 @@ def test_filter_on_a_column_that_the_file_lacks_sees_nulls(tmp_path: Path) -> No
     plan = ReadPlan((column("n", pa.int64()),), filter=pc.field("later").is_null(), filter_columns=(added,))
     none = ReadPlan((column("n", pa.int64()),), filter=pc.field("later") > 0, filter_columns=(added,))
 
-    assert rows(plan, Piece(path, 0, WHOLE)) == [{"n": 1}, {"n": 2}]
-    assert rows(none, Piece(path, 0, WHOLE)) == []
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"n": 1}, {"n": 2}]
+    assert rows(none, FileSlice(path, 0, WHOLE)) == []
 
 
 def test_rows_without_columns_are_counted(tmp_path: Path) -> None:
@@ -212,8 +214,8 @@ def test_rows_without_columns_are_counted(tmp_path: Path) -> None:
     path = written(tmp_path, pa.table({"n": range(10)}))
     plan = ReadPlan((), filter=pc.field("n") < 3, filter_columns=(column("n", pa.int64()),))
 
-    assert sum(batch.num_rows for batch in read(plan, Piece(path, 0, WHOLE))) == 3
-    assert sum(batch.num_rows for batch in read(ReadPlan(()), Piece(path, 0, WHOLE))) == 10
+    assert sum(batch.num_rows for batch in read(plan, FileSlice(path, 0, WHOLE))) == 3
+    assert sum(batch.num_rows for batch in read(ReadPlan(()), FileSlice(path, 0, WHOLE))) == 10
 
 
 def test_old_timestamps_are_read_as_microseconds(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_old_timestamps_are_read_as_microseconds(tmp_path: Path) -> None:
     stamps = pa.array([-62135596800000000, 0, 253402300799999999], pa.timestamp("us"))
     path = written(tmp_path, pa.table({"t": stamps}), use_deprecated_int96_timestamps=True)
     plan = ReadPlan((column("t", pa.timestamp("us", "UTC")),))
-    found = pa.Table.from_batches(list(read(plan, Piece(path, 0, WHOLE))))
+    found = pa.Table.from_batches(list(read(plan, FileSlice(path, 0, WHOLE))))
 
     assert found["t"].cast(pa.int64()).to_pylist() == [-62135596800000000, 0, 253402300799999999]
 
@@ -232,7 +234,7 @@ def test_spooled_rows_are_an_arrow_stream(tmp_path: Path) -> None:
     plan = ReadPlan((column("n", pa.int64()),))
     target = tmp_path / "spool" / "0"
     target.parent.mkdir()
-    counts = list(spooled(plan, [Piece(path, 0, WHOLE)] * 2, str(target), iter([0])))
+    counts = list(spooled(plan, [FileSlice(path, 0, WHOLE)] * 2, str(target), iter([0])))
 
     assert counts == [20]
     assert pa.ipc.open_stream(target.read_bytes()).read_all()["n"].to_pylist() == [*range(10), *range(10)]
@@ -245,12 +247,12 @@ def test_task_stops_when_nobody_waits_for_its_rows(tmp_path: Path) -> None:
     target.parent.mkdir()
     plan = ReadPlan((column("n", pa.int64()),), batch_rows=1)
 
-    class Removing(list[Piece]):
+    class Removing(list[FileSlice]):
         def __iter__(self) -> Any:
-            yield Piece(path, 0, WHOLE)
+            yield FileSlice(path, 0, WHOLE)
             target.unlink()
             target.parent.rmdir()
-            yield Piece(path, 0, WHOLE)
+            yield FileSlice(path, 0, WHOLE)
             pytest.fail("the second piece was read to its end")
 
     assert list(spooled(plan, Removing(), str(target), iter([0]))) == []
@@ -260,7 +262,7 @@ def test_blobs_are_messages_of_the_plans_schema(tmp_path: Path) -> None:
     """From other machines rows come as binary values, one for each batch."""
     path = written(tmp_path, pa.table({"n": range(5)}))
     plan = ReadPlan((column("n", pa.int64()),), batch_rows=3)
-    found = list(blobs(plan, [Piece(path, 0, WHOLE)], iter([pa.record_batch({"id": [0]})])))
+    found = list(blobs(plan, [FileSlice(path, 0, WHOLE)], iter([pa.record_batch({"id": [0]})])))
     schema = pa.schema([("n", pa.int64())])
     batches = [pa.ipc.read_record_batch(batch["blob"][0].as_buffer(), schema) for batch in found]
 
@@ -270,7 +272,7 @@ def test_blobs_are_messages_of_the_plans_schema(tmp_path: Path) -> None:
 def test_plans_travel_to_other_processes() -> None:
     """Everything in a plan and in a piece can be pickled, filters too."""
     plan = ReadPlan((column("n", pa.int64()),), filter=pc.field("n") > 3)
-    piece = Piece("/a", 0, 1, constants=(("d", pa.scalar(1, pa.date32())),), kept=b"\x01")
+    piece = FileSlice("/a", 0, 1, constants=(("d", pa.scalar(1, pa.date32())),), kept=b"\x01")
     again_plan, again_piece = pickle.loads(pickle.dumps((plan, piece)))
 
     assert again_plan.filter.equals(plan.filter)
@@ -283,7 +285,7 @@ def test_rows_without_an_id_get_the_number_of_their_place(tmp_path: Path) -> Non
     path = written(tmp_path, table, row_group_size=2)
     id_column = column("rowid", pa.int64(), "id")
     kept = np.packbits([1, 1, 0, 1, 1, 1], bitorder="little").tobytes()
-    piece = Piece(path, 0, WHOLE, (), kept, first_number=-1000)
+    piece = FileSlice(path, 0, WHOLE, (), kept, first_number=-1000)
     plan = ReadPlan((column("n", pa.int64()), id_column), id_name="id")
     below = ReadPlan(
         (id_column,), id_name="id", filter=pc.field("id") < pc.scalar(-1002), filter_columns=(id_column,)
@@ -291,7 +293,7 @@ def test_rows_without_an_id_get_the_number_of_their_place(tmp_path: Path) -> Non
 
     assert [row["rowid"] for row in rows(plan, piece)] == [-1000, 7, -1003, 9, -1005]
     assert rows(below, piece) == [{"rowid": -1003}, {"rowid": -1005}]
-    assert [row["rowid"] for row in rows(plan, Piece(path, 0, WHOLE))] == [None, 7, None, None, 9, None]
+    assert [row["rowid"] for row in rows(plan, FileSlice(path, 0, WHOLE))] == [None, 7, None, None, 9, None]
 
 
 def test_table_without_a_column_for_ids_gets_numbers_too(tmp_path: Path) -> None:
@@ -299,7 +301,7 @@ def test_table_without_a_column_for_ids_gets_numbers_too(tmp_path: Path) -> None
     path = written(tmp_path, pa.table({"n": [1, 2]}))
     plan = ReadPlan((column("rowid", pa.int64(), "no such column"),), id_name="no such column")
 
-    assert rows(plan, Piece(path, 0, WHOLE, first_number=-50)) == [{"rowid": -50}, {"rowid": -51}]
+    assert rows(plan, FileSlice(path, 0, WHOLE, first_number=-50)) == [{"rowid": -50}, {"rowid": -51}]
 
 
 def test_repeated_texts_are_read_by_their_dictionaries(
@@ -331,7 +333,7 @@ def test_repeated_texts_are_read_by_their_dictionaries(
     monkeypatch.setattr(pq, "ParquetFile", open_file)
     kinds = {field.name: field.type for field in table.schema} | {"coded": pa.string()}
     plan = ReadPlan(tuple(column(name, kind) for name, kind in kinds.items()), batch_rows=1_000)
-    found = pa.Table.from_batches(read(plan, Piece(path, 0, WHOLE)))
+    found = pa.Table.from_batches(read(plan, FileSlice(path, 0, WHOLE)))
 
     assert asked == [["words", "dotted.words", "none"]]
     assert found.schema.types == list(kinds.values())
