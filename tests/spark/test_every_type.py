@@ -73,9 +73,9 @@ def read(table: DeltaTable, **options: object) -> pa.Table:
 def test_values_come_back_as_they_were(table: DeltaTable, engine: Engine) -> None:
     """Types, nulls and extremes survive both lanes."""
     by_arrow = read(table)
-    engine.lane = ReadMode.SQL
+    engine.reader.mode = ReadMode.SQL
     by_sql = read(table)
-    engine.lane = ReadMode.AUTO
+    engine.reader.mode = ReadMode.AUTO
 
     assert differences(by_arrow, ROWS) == []
     assert differences(by_sql, ROWS) == []

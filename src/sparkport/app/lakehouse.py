@@ -66,7 +66,7 @@ class Lakehouse:
         self._host = SparkHost(settings, progress=self._bar.fetching)
         self._engine = Engine(
             self._host,
-            lane=lane,
+            read_mode=lane,
             direct_reads=direct_reads,
             adopts=adopts,
             transaction_idle_seconds=transaction_idle,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping
 from types import TracebackType
@@ -20,6 +21,7 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
+from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.builder import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs
 
@@ -56,8 +58,13 @@ class Server:
         self.catalogs, actions = _served(catalogs, default_catalog)
         self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
         limits = limits or ServerLimits()
-        site = ServerContext(self.catalogs, resources=limits.resources(), actions=actions)
-        self._grpc = GrpcServer(site, self._authenticator(), host, port, limits)
+        context = ServerContext(
+            self.catalogs,
+            TicketSigner(None if token is None else _ticket_key(token)),
+            resources=limits.resources(),
+            actions=actions,
+        )
+        self._grpc = GrpcServer(context, self._authenticator(), host, port, limits)
 
     @property
     def location(self) -> str:
@@ -99,6 +106,11 @@ class Server:
 
     def _authenticator(self) -> Authenticator:
         return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+
+
+def _ticket_key(token: str) -> bytes:
+    """Return a key that stays the same after a restart; slow to compute, so that no token is guessed."""
+    return hashlib.scrypt(token.encode(), salt=b"sparkport tickets", n=1 << 14, r=8, p=1, dklen=32)
 
 
 def _served(

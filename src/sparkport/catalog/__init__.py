@@ -46,7 +46,15 @@ from sparkport.catalog.functions import (
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.parameters import ANY, TABLE, Parameter
 from sparkport.catalog.rowid import rowid_field
-from sparkport.catalog.scan import ScanOptions, ScanSlice, SchemaRequest, Snapshot, TimePoint, TimeUnit
+from sparkport.catalog.scan import (
+    PlannedScan,
+    ScanOptions,
+    ScanSlice,
+    SchemaRequest,
+    Snapshot,
+    TimePoint,
+    TimeUnit,
+)
 from sparkport.catalog.tables import (
     Catalog,
     CatalogVersion,
@@ -57,6 +65,7 @@ from sparkport.catalog.tables import (
     DynamicSchemaTable,
     HasDescription,
     HasTableKind,
+    PlanningTable,
     ReferenceTable,
     Schema,
     SplittableTable,
@@ -107,6 +116,8 @@ __all__ = [
     "InsertableTable",
     "OnConflict",
     "Parameter",
+    "PlannedScan",
+    "PlanningTable",
     "ReferenceTable",
     "RemoveColumn",
     "RemoveColumnOptions",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkport.catalog.call import Call
 from sparkport.catalog.predicates import Expression
 from sparkport.errors import InvalidRequestError
 
@@ -95,3 +97,24 @@ class Snapshot:
     time_point: TimePoint
     arrow_schema: pa.Schema
     row_count: int | None = None
+
+
+class PlannedScan(Protocol):
+    """A scan of one fixed state, for which everything is decided; any number of calls may read its slices."""
+
+    def arrow_schema(self, call: Call) -> pa.Schema:
+        """Return all columns of the state, whichever of them are read."""
+        raise NotImplementedError
+
+    @property
+    def slice_count(self) -> int:
+        """Into how many `ScanSlice`s the scan is best cut, at least 1."""
+        raise NotImplementedError
+
+    def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
+        """Return the Parquet files that clients may read instead of a slice, or None."""
+        raise NotImplementedError
+
+    def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
+        """Return the rows of a slice, or of all."""
+        raise NotImplementedError

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sparkport.catalog.abilities import Ability
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.scan import ScanOptions, SchemaRequest, Snapshot, TimePoint
+from sparkport.catalog.scan import PlannedScan, ScanOptions, SchemaRequest, Snapshot, TimePoint
 
 
 @runtime_checkable
@@ -111,6 +111,16 @@ class SplittableTable(Table, Protocol):
     @abstractmethod
     def slice_count(self, call: Call, options: ScanOptions) -> int:
         """Return into how many `ScanSlice`s this scan is best cut, at least 1."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class PlanningTable(Table, Protocol):
+    """A table for which planning a scan is work: it is done once, not again for each slice."""
+
+    @abstractmethod
+    def plan_scan(self, call: Call, options: ScanOptions) -> PlannedScan:
+        """Decide what a scan reads, whatever slice the options name."""
         raise NotImplementedError
 
 

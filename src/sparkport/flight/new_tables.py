@@ -7,10 +7,7 @@ user's, that is over too once a statement in it has failed.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TypeVar
 
 import structlog
 
@@ -20,14 +17,12 @@ from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import Table, VersionedTable
 from sparkport.errors import SparkportError
 from sparkport.flight.request import Request
+from sparkport.toolkit.bounded_cache import BoundedCache
 
 _log = structlog.get_logger("sparkport")
 
 _SESSION = "airport-client-session-id"
 _MAX_COUNT = 10_000
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +37,30 @@ class NewTables:
     """Remembers which tables were made in which transactions of DuckDB, the latest of them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._newest: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._tables: OrderedDict[tuple[str, str, str], _New] = OrderedDict()
+        self._newest: BoundedCache[tuple[str, str], str] = BoundedCache(_MAX_COUNT)
+        self._tables: BoundedCache[tuple[str, str, str], _New] = BoundedCache(_MAX_COUNT)
 
     def began(self, request: Request, transaction: str) -> None:
         """Note that a process has begun a transaction."""
-        with self._lock:
-            _put(self._newest, _process(request), transaction)
+        self._newest.put(_process(request), transaction)
 
     def made(self, request: Request, catalog: str, schema: object, table: Table) -> None:
         """Note that a process has made a table, which was not there before."""
-        with self._lock:
-            transaction = self._newest.get(_process(request))
+        transaction = self._newest.get(_process(request))
         if transaction is None or not isinstance(schema, RevertibleSchema):
             return
         if not isinstance(table, VersionedTable):
             return
         pin = table.snapshot(request.call, None).time_point
-        with self._lock:
-            _put(
-                self._tables,
-                (catalog, schema.name.lower(), table.name.lower()),
-                _New(transaction, schema, table.name, pin),
-            )
+        key = catalog, schema.name.lower(), table.name.lower()
+        self._tables.put(key, _New(transaction, schema, table.name, pin))
 
     def failed(self, request: Request, catalog: str, schema: str, table: str) -> None:
         """Take back the table of an INSERT that has failed, if its own transaction has made it."""
         key = (catalog, schema.lower(), table.lower())
-        with self._lock:
-            new = self._tables.get(key)
-            if new is None or new.transaction != request.call.transaction_id:
-                return
-            del self._tables[key]
+        new = self._tables.get(key)
+        if new is None or new.transaction != request.call.transaction_id or self._tables.pop(key) is not new:
+            return
         try:
             # The client's own call may be over.
             undone = new.schema.revert_create(Call(request.call.principal), new.name, new.made)
@@ -86,10 +72,3 @@ class NewTables:
 
 def _process(request: Request) -> tuple[str, str]:
     return request.call.principal, request.headers.get(_SESSION)
-
-
-def _put(entries: OrderedDict[K, V], key: K, value: V) -> None:
-    entries[key] = value
-    entries.move_to_end(key)
-    if len(entries) > _MAX_COUNT:
-        entries.popitem(last=False)

@@ -28,6 +28,7 @@ from sparkport.memory.rows import RowIds, Segment
 from sparkport.memory.statements import DeleteStatement, InsertStatement, UpdateStatement, with_row_ids
 from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Change, History, TableState, Version
+from sparkport.toolkit.bounded_cache import BoundedCache
 from sparkport.toolkit.repeats import Outcome, repeated
 
 _SLICE_ROWS = 1_000_000
@@ -79,7 +80,7 @@ class MemoryTable(DynamicTable):
         self._next_id = 0
         self.table_id = secrets.token_hex(8)
         self.history = History(commits, state)
-        self._statistics: dict[tuple[int, str, int], ColumnStatistics] = {}
+        self._statistics: BoundedCache[tuple[int, str, int], ColumnStatistics] = BoundedCache(_MAX_STATISTICS)
 
     @property
     def name(self) -> str:
@@ -140,9 +141,7 @@ class MemoryTable(DynamicTable):
         if known is None:
             rows = version.state.rows.table(version.state.arrow_schema)
             known = statistics.column_statistics(rows.column(index))
-            if len(self._statistics) >= _MAX_STATISTICS:
-                self._statistics.clear()
-            self._statistics[key] = known
+            self._statistics.put(key, known)
         return known
 
     def alter(self, call: Call, change: TableChange) -> None:

@@ -8,8 +8,8 @@ from weakref import WeakValueDictionary
 
 from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.read.arrow_scan import ArrowScan
 from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.snapshot import Reader
 from sparkport.spark.read.splits import Sizes
 from sparkport.spark.row_ids.allocator import RowIds
 from sparkport.spark.row_ids.provisional import greatest_id
@@ -18,6 +18,9 @@ from sparkport.spark.session.jobs import Jobs
 from sparkport.spark.warehouse.listing import Warehouse
 from sparkport.spark.warehouse.snapshots import SparkTransactions
 from sparkport.spark.warehouse.trash import Trash
+from sparkport.toolkit.bounded_cache import BoundedCache
+
+_MAX_TABLES_KEPT = 10_000
 
 
 class Engine:
@@ -29,23 +32,22 @@ class Engine:
         *,
         warehouse: str | None = None,
         sizes: Sizes | None = None,
-        lane: ReadMode = ReadMode.AUTO,
+        read_mode: ReadMode = ReadMode.AUTO,
         direct_reads: bool = False,
         adopts: bool = False,
         transaction_idle_seconds: float = 3600.0,
         trash_hours: float = 24.0,
     ) -> None:
         self.host = host
-        self.lane = lane
         self.direct_reads = direct_reads
         self.adopts = adopts
-        self.sizes = sizes or Sizes()
         self.jobs = Jobs(host)
-        self.arrow_lane = ArrowScan(self.jobs, self.sizes)
+        self.reader = Reader(self.jobs, sizes or Sizes(), read_mode)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.trash = Trash(self.warehouse.root, trash_hours)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
-        self.whole_files: dict[str, frozenset[str]] = {}  # by table id: those whose rows all have ids
+        # By table id: the files whose rows all have ids.
+        self.numbered_files: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_TABLES_KEPT)
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIds] = {}
         # By folder and id, for as long as a statement has them: a table may be dropped and brought back.

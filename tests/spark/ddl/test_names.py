@@ -77,7 +77,7 @@ def test_columns_and_fields_of_all_names_at_once(schema: SparkSchema, catalog: S
         for name, number in {**row, "`": 1001}.items()
     ]
     found = table.scan(Call(), ScanOptions(filter=And(tuple(same)))).read_all()
-    by_sql = SparkCatalog(Engine(catalog.engine.host, lane=ReadMode.SQL)).schema(Call(), schema.name)
+    by_sql = SparkCatalog(Engine(catalog.engine.host, read_mode=ReadMode.SQL)).schema(Call(), schema.name)
     assert by_sql is not None
     slowly = by_sql.table(Call(), "t")
     assert slowly is not None

@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, spark_host: SparkHost) -> Iterator[Lake]:
     """Return two servers on one folder, of which the second reads by Spark SQL alone."""
-    engines = Engine(spark_host, adopts=True), Engine(spark_host, adopts=True, lane=ReadMode.SQL)
+    engines = Engine(spark_host, adopts=True), Engine(spark_host, adopts=True, read_mode=ReadMode.SQL)
     catalogs = SparkCatalog(engines[0]), SparkCatalog(engines[1])
     made = catalogs[0].create_schema(Call(), f"identity_{next(_numbers)}", CreateSchemaOptions())
     yield Lake(spark, *catalogs, made.name)

@@ -15,7 +15,7 @@ from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator,
 from sparkport.errors import PreconditionError
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.model.columns import table_columns
-from sparkport.spark.read.arrow_scan import matching_files
+from sparkport.spark.read.planning import matching_files
 from sparkport.spark.row_ids.allocator import RowIds
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest

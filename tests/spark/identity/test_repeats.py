@@ -100,7 +100,7 @@ def test_repeated_statements_return_the_first_outcome(lake: Lake, later: Lake) -
 def test_keyed_inserts_share_a_commit(lake: Lake) -> None:
     """Small ones that wait for each other are one commit with all their keys; one sent twice counts once."""
     table = _made(lake, "joint")
-    commits = lake.engine.commits(table.root, table.newest_metadata().table_id, str(table))
+    commits = lake.engine.commits(table.root, table.versions.header().metadata.table_id, str(table))
     commits._is_appending = True  # as if a commit was under way
     keys = ["a", "b", "b", "c"]
     with ThreadPoolExecutor(8) as threads:
@@ -202,7 +202,7 @@ def test_two_servers_with_one_key_do_it_once(
     _update(table, _keyed("set"), ids[1], "first")
     # As if the first had come after the second looked into the log: Delta itself looks once more.
     for engine in (lake.engine, later.engine):
-        queue = engine.commits(table.root, table.newest_metadata().table_id, "race")
+        queue = engine.commits(table.root, table.versions.header().metadata.table_id, "race")
         monkeypatch.setattr(queue, "outcome", lambda _: None)
     at = newest(table)
 

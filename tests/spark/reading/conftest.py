@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 def catalogs(spark: SparkSession, spark_host: SparkHost) -> Iterator[tuple[SparkCatalog, SparkCatalog]]:
     """Return two catalogs of one warehouse, of which the second reads by Spark SQL alone."""
     del spark
-    engines = Engine(spark_host), Engine(spark_host, lane=ReadMode.SQL)
+    engines = Engine(spark_host), Engine(spark_host, read_mode=ReadMode.SQL)
     yield SparkCatalog(engines[0]), SparkCatalog(engines[1])
     for engine in engines:
         engine.jobs.close()

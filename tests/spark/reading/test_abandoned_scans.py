@@ -53,7 +53,7 @@ def eventually(condition: Callable[[], bool], seconds: float = _PATIENCE) -> flo
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the lake, read in many small units."""
-    engine = Engine(spark_host, sizes=Sizes(first_unit=700, unit=700))
+    engine = Engine(spark_host, sizes=Sizes(first_task=700, task=700))
     yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
     engine.jobs.close()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from datetime import date
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, ScanOptions, ScanSlice
 from sparkport.catalog.predicates import (
@@ -25,6 +26,8 @@ from sparkport.catalog.predicates import (
 )
 from sparkport.errors import NotFoundError
 from sparkport.spark.read import arrow_scan
+from sparkport.spark.read.arrow_scan import FileScan
+from sparkport.spark.read.splits import ScanTask
 from sparkport.spark.worker.parquet import FileSlice, ReadPlan
 from tests.spark.reading.lake import Lake, ids
 
@@ -56,10 +59,10 @@ class Watched:
         self.pieces: list[FileSlice] = []
         original = arrow_scan._spool
 
-        def spool(plan: ReadPlan, pieces: functools.partial[list[FileSlice]], *rest: object) -> object:
-            self.plans.append(plan)
-            self.pieces += pieces()
-            return original(plan, pieces, *rest)  # type: ignore[arg-type]
+        def spool(scan: FileScan, task: ScanTask, path: Path, session: SparkSession) -> Path:
+            self.plans.append(scan.plan)
+            self.pieces += scan.slices(task)
+            return original(scan, task, path, session)
 
         monkeypatch.setattr(arrow_scan, "_spool", spool)
 

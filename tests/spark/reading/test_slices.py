@@ -20,7 +20,7 @@ from tests.spark.reading.lake import Lake, ids
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the same lake, read in many small parts."""
-    engine = Engine(spark_host, sizes=Sizes(endpoint=4_000, first_unit=500, unit=1_500, most_endpoints=7))
+    engine = Engine(spark_host, sizes=Sizes(endpoint=4_000, first_task=500, task=1_500, max_endpoints=7))
     yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
     engine.jobs.close()
 

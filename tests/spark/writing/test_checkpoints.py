@@ -48,7 +48,7 @@ def wanting(schema: SparkSchema, spark: SparkSession, interval: int) -> DeltaTab
 
 def is_idle(table: DeltaTable) -> bool:
     """Tell whether no checkpoint is being written."""
-    return not table._checkpoints._writing.locked()
+    return not table.versions._checkpoints._writing.locked()
 
 
 def test_checkpoints_are_written_while_statements_go_on(schema: SparkSchema, spark: SparkSession) -> None:
@@ -126,7 +126,7 @@ def test_table_that_is_gone_gets_no_checkpoint(schema: SparkSchema, spark: Spark
     inserted(table, n=1)
     schema.drop_table(Call(), "t", DropTableOptions())
     delta_transactions.checkpoint(table.root, spark)
-    table._checkpoints.tend("t", table._log)
+    table.versions._checkpoints.tend("t", table.versions.log)
 
     assert not Path(table.root).exists()
     assert is_idle(table)
@@ -140,7 +140,7 @@ def test_odd_intervals_are_no_error(schema: SparkSchema, word: str) -> None:
     text = first.read_text(encoding="utf-8")
     assert f'"{_INTERVAL}":"200"' in text
     first.write_text(text.replace(f'"{_INTERVAL}":"200"', f'"{_INTERVAL}":"{word}"'), encoding="utf-8")
-    table._checkpoints.tend("t", table._log)
+    table.versions._checkpoints.tend("t", table.versions.log)
 
     assert is_idle(table)
 

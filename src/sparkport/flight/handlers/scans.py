@@ -8,19 +8,15 @@ from dataclasses import replace
 import pyarrow as pa
 from msgspec import structs
 
-from sparkport.catalog.call import Call
 from sparkport.catalog.dml import StatementTable
 from sparkport.catalog.guard import Guard
-from sparkport.catalog.lookup import TablePath, current_arrow_schema, find_column
+from sparkport.catalog.lookup import TablePath, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
-from sparkport.catalog.scan import ScanOptions, TimePoint
+from sparkport.catalog.scan import PlannedScan, TimePoint
 from sparkport.catalog.tables import (
     ColumnStatistics,
-    DirectTable,
     ReferenceTable,
-    SplittableTable,
     StatisticsTable,
-    Table,
     VersionedTable,
 )
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
@@ -29,6 +25,7 @@ from sparkport.flight.functions import calls
 from sparkport.flight.presentation.streams import Shaper, encoded, scan_shaper
 from sparkport.flight.presentation.tables import pinned, row_count, shown_schema
 from sparkport.flight.request import Request
+from sparkport.flight.scan_plans import scan_options
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
@@ -63,8 +60,8 @@ def endpoints(site: ServerContext, request: Request, wanted: EndpointsRequest) -
     address = descriptor.decode(wanted.descriptor, site.default_catalog(request))
     if isinstance(address, DatabasesAddress):
         return flights.encode_endpoints(_seal(site, request, [Ticket(None)]))
-    predicates.decode(wanted.filters)
     if isinstance(address, FunctionAddress):
+        predicates.decode(wanted.filters)
         return flights.encode_endpoints(_seal(site, request, [_call(site, request, address, wanted)]))
     table = site.table(request, address.path)
     pin, columns = pinned(request, table, address, wanted.time_point)
@@ -72,11 +69,13 @@ def endpoints(site: ServerContext, request: Request, wanted: EndpointsRequest) -
     ticket = _ticket(request, address, pin, names, wanted.filters)
     if isinstance(table, ReferenceTable) and request.is_airport:
         return flights.encode_endpoints(_references(site, request, table, ticket))
-    tickets = _slices(request.call, table, ticket)
+    plan = site.plans.get(request.call, table, ticket)
     return flights.encode_endpoints(
         [
-            flights.endpoint(site.sealer.seal(part, request.call.principal), location)
-            for part, location in zip(tickets, _locations(site, request, table, tickets), strict=True)
+            flights.endpoint(
+                site.sealer.seal(part, request.call.principal), _location(site, request, plan, part)
+            )
+            for part in _slices(plan, ticket)
         ]
     )
 
@@ -103,7 +102,8 @@ def named_endpoints(site: ServerContext, request: Request, wanted: NamedEndpoint
     address = TableAddress(TablePath(site.default_catalog(request), wanted.schema, wanted.table))
     table = site.table(request, address.path)
     pin, columns = pinned(request, table, address, wanted.time_point)
-    tickets = _slices(request.call, table, _ticket(request, address, pin))
+    ticket = _ticket(request, address, pin)
+    tickets = _slices(site.plans.get(request.call, table, ticket), ticket)
     return flights.encode_endpoints(_seal(site, request, tickets, schemas.encode(columns)))
 
 
@@ -131,13 +131,14 @@ def get_flight_info(site: ServerContext, request: Request, data: bytes) -> bytes
     table = site.table(request, address.path)
     pin, columns = pinned(request, table, address, None)
     ticket = _ticket(request, address, pin)
+    plan = site.plans.get(request.call, table, ticket)
     path = replace(address.path, catalog=address.path.catalog or site.catalogs.default, table=table.name)
     version = pin.value if pin is not None and isinstance(table, StatementTable) else None
     return flights.encode_info(
         schemas.add_airport_metadata(columns, None, statistics=False),
         data,
         metadata=flights.app_metadata(path, table.comment, version),
-        endpoints=_seal(site, request, _slices(request.call, table, ticket)),
+        endpoints=_seal(site, request, _slices(plan, ticket)),
         total_records=row_count(request, table, pin),
     )
 
@@ -164,10 +165,11 @@ def do_get(site: ServerContext, request: Request, sealed: bytes) -> Iterator[byt
         return
     call = request.call
     table = site.table(request, ticket.path)
-    arrow_schema = current_arrow_schema(call, table, ticket.time_point)
+    plan = site.plans.get(call, table, ticket)
+    arrow_schema = plan.arrow_schema(call)
     shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
     shaper = scan_shaper(shown, ticket.columns, Guard(call, "table", table.name))
-    reader = table.scan(call, _options(ticket))
+    reader = plan.read(call, ticket.slice)
     try:
         yield from encoded(shaper, call.checked(reader))
     finally:
@@ -206,31 +208,15 @@ def _ticket(
     return Ticket(address.path, columns, filters, unit, value, presented=request.is_airport)
 
 
-def _slices(call: Call, table: Table, ticket: Ticket) -> list[Ticket]:
-    if not isinstance(table, SplittableTable):
-        return [ticket]
-    count = max(1, table.slice_count(call, _options(ticket)))
+def _slices(plan: PlannedScan, ticket: Ticket) -> list[Ticket]:
+    count = plan.slice_count
     return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
 
 
-def _options(ticket: Ticket) -> ScanOptions:
-    return ScanOptions(
-        columns=ticket.columns,
-        filter=predicates.decode(ticket.filters),
-        time_point=ticket.time_point,
-        slice=ticket.slice,
-    )
-
-
-def _locations(site: ServerContext, request: Request, table: Table, tickets: list[Ticket]) -> list[str]:
-    """Return where the Airport client gets each part: from this server, or from the table's files."""
-    found = []
-    for ticket in tickets:
-        files = None
-        if isinstance(table, DirectTable) and request.is_airport:
-            files = table.direct_files(request.call, _options(ticket))
-        found.append(flights.parquet_location(files) if files else site.endpoint_location)
-    return found
+def _location(site: ServerContext, request: Request, plan: PlannedScan, ticket: Ticket) -> str:
+    """Return where the Airport client gets a slice: from this server, or from the table's files."""
+    files = plan.direct_files(request.call, ticket.slice) if request.is_airport else None
+    return flights.parquet_location(files) if files else site.endpoint_location
 
 
 def _references(
@@ -240,7 +226,7 @@ def _references(
     sealed = site.sealer.seal(ticket, request.call.principal)
     return [
         flights.endpoint(sealed, flights.call_location(one))
-        for one in table.client_calls(request.call, _options(ticket))
+        for one in table.client_calls(request.call, scan_options(ticket))
     ]
 
 

@@ -21,6 +21,7 @@ from sparkport.errors import PreconditionError
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol.descriptor import TableAddress
+from sparkport.toolkit.bounded_cache import BoundedCache
 
 _MAX_INFOS = 100_000
 
@@ -54,7 +55,7 @@ class TableInfos:
     """
 
     def __init__(self) -> None:
-        self._made: dict[TablePath, tuple[_Shown, bytes]] = {}
+        self._made: BoundedCache[TablePath, tuple[_Shown, bytes]] = BoundedCache(_MAX_INFOS)
 
     def get(self, request: Request, table: Table, catalog: str, schema: str) -> bytes:
         """Return the message of a table, made anew if it is shown otherwise than before."""
@@ -63,9 +64,7 @@ class TableInfos:
         if known is not None and known[0].is_same(shown):
             return known[1]
         info = _info(path, shown)
-        if path not in self._made and len(self._made) >= _MAX_INFOS:
-            self._made.pop(next(iter(self._made)), None)
-        self._made[path] = (shown, info)
+        self._made.put(path, (shown, info))
         return info
 
 

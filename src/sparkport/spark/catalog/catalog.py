@@ -166,7 +166,7 @@ class SparkCatalog(DynamicCatalog):
                 check_no_table_inside(root)
             tables = [self.table(entry) for entry in entries.values()]
             for table in tables:
-                closed.enter_context(table.gate.alone(call))
+                closed.enter_context(table.versions.lock.alone(call))
             for table in tables:
                 # Another server may be faster.
                 with contextlib.suppress(NotFoundError), exclusive(call, table.root, str(table)):
@@ -222,7 +222,7 @@ class SparkCatalog(DynamicCatalog):
         """Give a table another name, under which it is there at once; the old one is free then."""
         if not name:
             raise InvalidRequestError("a table needs a name")
-        with self.changing(call), table.gate.alone(call):
+        with self.changing(call), table.versions.lock.alone(call):
             entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
             if table.name not in entries:
                 raise NotFoundError("table", str(table), entries)
@@ -249,7 +249,7 @@ class SparkCatalog(DynamicCatalog):
         except FileExistsError as error:
             raise AlreadyExistsError("table", f"{table.schema}.{name}") from error
         self.engine.forget(new)
-        table.moved(name, new)
+        table.versions.moved(name, new)
         with self._lock:
             self._tables.pop(old, None)
             self._tables[new] = table
@@ -354,7 +354,7 @@ class SparkSchema(RevertibleSchema):
             if existing is None:
                 catalog.create(call, path, made)
             else:
-                with existing.gate.alone(call):
+                with existing.versions.lock.alone(call):
                     work = functools.partial(replace_delta, made)
                     engine.jobs.run(call, path, while_writing(root, path, work))
                     if existing.name != name and "://" not in root:
@@ -362,7 +362,7 @@ class SparkSchema(RevertibleSchema):
         found = self.table(call, name)
         if found is None:  # others have dropped it already
             raise NotFoundError("table", path)
-        found.settle()
+        found.versions.settle()
         return found
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
@@ -373,7 +373,7 @@ class SparkSchema(RevertibleSchema):
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
-            with table.gate.alone(call), exclusive(call, table.root, str(table)):
+            with table.versions.lock.alone(call), exclusive(call, table.root, str(table)):
                 self._catalog.drop(table)
 
     def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
@@ -382,7 +382,7 @@ class SparkSchema(RevertibleSchema):
             table = self.table(call, name)
             if table is None:
                 return False
-            with table.gate.alone(call), exclusive(call, table.root, str(table)):
+            with table.versions.lock.alone(call), exclusive(call, table.root, str(table)):
                 if table.snapshot(call, None).time_point != made:
                     return False
                 return self._catalog.undo(table)

@@ -25,7 +25,7 @@ from sparkport.errors import (
     UnavailableError,
 )
 from sparkport.spark.commit.append import Append, append
-from sparkport.spark.commit.conflict_detection import FinalConflictError
+from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.commit.idempotency import idempotent_session, recorded
 from sparkport.spark.commit.staging import Stage

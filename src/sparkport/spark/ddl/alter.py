@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from sparkport.catalog.ddl import (
     TableChange,
 )
 from sparkport.catalog.rowid import without_rowid
-from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
+from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import (
     ConflictError,
     ConstraintViolationError,
@@ -33,21 +33,20 @@ from sparkport.errors import (
 from sparkport.expressions import referenced_columns
 from sparkport.expressions.alterations import Alteration, TableShape, plan_alteration
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.ddl import alter_connect
 from sparkport.spark.delta.mapping import mapping_mode
-from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.transactions import LogChange, MakeRows
-from sparkport.spark.engine import Engine
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.model.constraints import CONSTRAINTS_KEY, delta_checks, own_constraints, packed
 from sparkport.spark.model.schema_evolution import bare, evolved
+from sparkport.spark.read.snapshot import TableSnapshot
 from sparkport.spark.row_ids.provisional import as_stored
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.types import encode, spark_field, storage_type
+from sparkport.spark.versions import TableVersions
 
 _MAX_TRIES = 5
 _FREE_TRIES = 2
@@ -56,40 +55,16 @@ _BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
 _GENERATED = "delta.generationExpression"
 
 
-class Alterable(Protocol):
-    """What a change needs of its table."""
-
-    @property
-    def name(self) -> str:
-        """The table's name, for messages."""
-        raise NotImplementedError
-
-    @property
-    def root(self) -> str:
-        """The table's folder."""
-        raise NotImplementedError
-
-    @property
-    def gate(self) -> ReadWriteLock:
-        """Where statements that commit wait for a change, and it for them."""
-        raise NotImplementedError
-
-    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
-        """Read a version."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """A change worked out for one version of a table."""
 
-    found: DeltaSnapshot
+    base: TableSnapshot
     columns: tuple[TableColumn, ...]
     old: pa.Schema
     alteration: Alteration
     spark_schema: Mapping[str, Any]
     stays: bool
-    pin: TimePoint
 
     @property
     def new(self) -> pa.Schema:
@@ -99,15 +74,15 @@ class _Plan:
     @property
     def is_recomputed(self) -> bool:
         """Whether all rows are to be read and written again."""
-        return bool(self.found.files) and (self.alteration.recomputed or not self.stays)
+        return bool(self.base.state.files) and (self.alteration.recomputed or not self.stays)
 
     @property
     def is_filled(self) -> bool:
         """Whether all rows get the value of a new column."""
-        return bool(self.found.files) and self.alteration.filled is not None
+        return bool(self.base.state.files) and self.alteration.filled is not None
 
 
-def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> int | None:
+def alter(call: Call, table: TableVersions, change: TableChange) -> int | None:
     """Make one change in one commit, again when another writer was faster.
 
     Other statements of this server go on while expressions are evaluated; they wait only for the commit,
@@ -118,73 +93,73 @@ def alter(call: Call, engine: Engine, table: Alterable, change: TableChange) -> 
         with _closed(call, table, whether=attempt >= _FREE_TRIES):
             try:
                 closed = _closed(call, table, whether=attempt < _FREE_TRIES)
-                return _alter(call, engine, table, change, closed)
+                return _alter(call, table, change, closed)
             except ConflictError:
                 pass
         call.wait_cancelled(_PAUSE_SECONDS)
         call.check()
-    with table.gate.alone(call):
-        return _alter(call, engine, table, change, contextlib.nullcontext())
+    with table.lock.alone(call):
+        return _alter(call, table, change, contextlib.nullcontext())
 
 
-def _closed(call: Call, table: Alterable, *, whether: bool) -> contextlib.AbstractContextManager[None]:
-    return table.gate.alone(call) if whether else contextlib.nullcontext()
+def _closed(call: Call, table: TableVersions, *, whether: bool) -> contextlib.AbstractContextManager[None]:
+    return table.lock.alone(call) if whether else contextlib.nullcontext()
 
 
 def _alter(
     call: Call,
-    engine: Engine,
-    table: Alterable,
+    table: TableVersions,
     change: TableChange,
     closed: contextlib.AbstractContextManager[None],
 ) -> int | None:
     """Make the change; what is `closed` to other statements is the commit alone."""
     call.check()
-    plan = _planned(call, engine, table, change)
+    plan = _planned(call, table, change)
     if plan is None:
         return None
-    _check_possible(call, engine, table, plan, change)
-    if engine.host.is_connect:
+    _check_possible(call, table, plan, change)
+    if table.engine.host.is_connect:
         _check_rows(call, table, plan)
-        altered = alter_connect.work(table, plan.found, plan.alteration, change)
+        altered = alter_connect.work(table, plan.base.state, plan.alteration, change)
         with closed:
-            _check_unchanged(engine, table, plan)
-            engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
-        return engine.log(table.root).newest_version()
-    stage = Stage(engine.staging)
+            _check_unchanged(table, plan)
+            table.engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
+        return table.log.newest_version()
+    stage = Stage(table.engine.staging)
     try:
         rows = _new_rows(call, table, plan, stage)
         work = functools.partial(delta_transactions.commit, _log_change(table, plan, change, rows))
         with closed:
-            _check_unchanged(engine, table, plan)
-            return engine.jobs.run(call, str(table), while_writing(table.root, str(table), work)).version
+            _check_unchanged(table, plan)
+            return table.engine.jobs.run(
+                call, str(table), while_writing(table.root, str(table), work)
+            ).version
     finally:
         stage.remove()
 
 
-def _check_unchanged(engine: Engine, table: Alterable, plan: _Plan) -> None:
+def _check_unchanged(table: TableVersions, plan: _Plan) -> None:
     """Raise ConflictError if the change was planned for another version, or for another table."""
-    newest = engine.log(table.root).snapshot()
-    planned = plan.found
+    newest = table.log.snapshot()
+    planned = plan.base
     if newest.version != planned.version or newest.metadata.table_id != planned.metadata.table_id:
         raise ConflictError(table.name, "it was changed meanwhile")
 
 
-def _planned(call: Call, engine: Engine, table: Alterable, change: TableChange) -> _Plan | None:
-    found = engine.log(table.root).snapshot()
-    columns = table_columns(found.metadata)
+def _planned(call: Call, table: TableVersions, change: TableChange) -> _Plan | None:
+    base = table.newest()
+    columns = table_columns(base.metadata)
     old = without_rowid(pa.schema([column.exact for column in columns]))
-    shape = TableShape(old, own_constraints(found.metadata))
+    shape = TableShape(old, own_constraints(base.metadata))
     alteration = plan_alteration(call, table.name, shape, change)
     if alteration is None:
         return None
-    spark_schema, stays = evolved(found.metadata.schema, old, alteration.shape.arrow_schema, change)
-    pin = TimePoint(TimeUnit.VERSION, str(found.version))
-    return _Plan(found, columns, old, alteration, spark_schema, stays, pin)
+    spark_schema, stays = evolved(base.metadata.schema, old, alteration.shape.arrow_schema, change)
+    return _Plan(base, columns, old, alteration, spark_schema, stays)
 
 
-def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRows | None) -> LogChange:
-    metadata = plan.found.metadata
+def _log_change(table: TableVersions, plan: _Plan, change: TableChange, rows: MakeRows | None) -> LogChange:
+    metadata = plan.base.metadata
     kept = {key: text for key, text in metadata.configuration.items() if key != CONSTRAINTS_KEY}
     partitions = metadata.partition_columns
     if isinstance(change, RenameColumn):
@@ -194,7 +169,7 @@ def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRo
         str(table),
         table.root,
         metadata.table_id,
-        plan.found.version,
+        plan.base.version,
         plan.spark_schema,
         with_indexed_ids(kept | packed(plan.alteration.shape.constraints), plan.spark_schema),
         partitions,
@@ -203,9 +178,9 @@ def _log_change(table: Alterable, plan: _Plan, change: TableChange, rows: MakeRo
     )
 
 
-def _check_possible(call: Call, engine: Engine, table: Alterable, plan: _Plan, change: TableChange) -> None:
+def _check_possible(call: Call, table: TableVersions, plan: _Plan, change: TableChange) -> None:
     """Refuse what would break the table for Spark, or what is Delta's to keep."""
-    metadata = plan.found.metadata
+    metadata = plan.base.metadata
     if not isinstance(change, (*_BY_NAME, ChangeColumnType)):
         return
     if isinstance(change, _BY_NAME) and mapping_mode(metadata) == "none":
@@ -216,13 +191,13 @@ def _check_possible(call: Call, engine: Engine, table: Alterable, plan: _Plan, c
     path = _path(plan.old, change)
     if isinstance(change, RemoveColumn | ChangeColumnType) and path[0] in metadata.partition_columns:
         raise UnsupportedOperationError("column", path[0], "this: the table is partitioned by it")
-    if isinstance(change, RemoveColumn) and "clustering" in plan.found.protocol.writer_features:
+    if isinstance(change, RemoveColumn) and "clustering" in plan.base.state.protocol.writer_features:
         raise UnsupportedOperationError("table", table.name, "DROP COLUMN while it is clustered")
     if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
         raise UnsupportedOperationError("table", table.name, "this while it has generated columns")
-    if delta_checks(metadata) and not engine.host.is_connect:
+    if delta_checks(metadata) and not table.engine.host.is_connect:
         work = functools.partial(delta_transactions.dependent_checks, table.root, path)
-        for text in engine.jobs.run(call, str(table), work):
+        for text in table.engine.jobs.run(call, str(table), work):
             raise PreconditionError(
                 f"column '{path[0]}' is used by CHECK ({text}), which Delta keeps; drop that first"
             )
@@ -240,7 +215,7 @@ def _path(old: pa.Schema, change: TableChange) -> tuple[str, ...]:
     return (spelled, *path[1:])
 
 
-def _new_rows(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> MakeRows | None:
+def _new_rows(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> MakeRows | None:
     """Stage what the new rows need, checked; None if the old rows stay."""
     if plan.is_recomputed:
         _stage_all(call, table, plan, stage)
@@ -251,12 +226,12 @@ def _new_rows(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> MakeRo
         stage.add(pa.record_batch([value], [added.name]))
         stage.close()
         fresh = plan.spark_schema["fields"][len(plan.new) - 1]
-        return functools.partial(_filled_rows, table.root, plan.found.version, fresh, value[0], stage)
+        return functools.partial(_filled_rows, table.root, plan.base.version, fresh, value[0], stage)
     _check_rows(call, table, plan)
     return None
 
 
-def _stage_all(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> None:
+def _stage_all(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> None:
     """Compute all rows anew, batch by batch; of the checked ones only the columns of keys are kept."""
     for column, new in zip(plan.columns, plan.new, strict=False):
         is_same = column.exact.type == new.type
@@ -267,7 +242,7 @@ def _stage_all(call: Call, table: Alterable, plan: _Plan, stage: Stage) -> None:
     logical = [field["name"] for field in plan.spark_schema["fields"]]
     keys = _key_columns(plan)
     kept: list[pa.RecordBatch] = []
-    for batch in table.scan(call.outside_transaction(), ScanOptions(time_point=plan.pin)):
+    for batch in plan.base.scan(call.outside_transaction(), ScanOptions()):
         call.check()
         rows = plan.alteration.convert(batch.select(plan.old.names))
         plan.alteration.check(call, table.name, pa.Table.from_batches([rows]))
@@ -286,14 +261,14 @@ def _is_storable(column: TableColumn) -> bool:
     return bool(storage_type(spark_field(column.exact)["type"]) == column.stored.type)
 
 
-def _check_rows(call: Call, table: Alterable, plan: _Plan) -> None:
+def _check_rows(call: Call, table: TableVersions, plan: _Plan) -> None:
     """Raise ConstraintViolationError if rows that stay break what is new."""
-    if not plan.alteration.reads_rows or not plan.found.files:
+    if not plan.alteration.reads_rows or not plan.base.state.files:
         return
     outside = call.outside_transaction()
     if len(plan.new) > len(plan.old):
-        options = ScanOptions(columns=tuple(plan.old.names[:1]), time_point=plan.pin, limit=1)
-        if table.scan(outside, options).read_all().num_rows:
+        options = ScanOptions(columns=tuple(plan.old.names[:1]), limit=1)
+        if plan.base.scan(outside, options).read_all().num_rows:
             raise ConstraintViolationError("NOT NULL", table.name, column=plan.new.names[-1])
         return
     wanted = {name for text in plan.alteration.to_check.checks for name in referenced_columns(text)}
@@ -304,7 +279,7 @@ def _check_rows(call: Call, table: Alterable, plan: _Plan) -> None:
     names = [name for name in plan.old.names if name.lower() in wanted] or plan.old.names[:1]
     keys = _key_columns(plan)
     kept: list[pa.RecordBatch] = []
-    for batch in table.scan(outside, ScanOptions(columns=tuple(names), time_point=plan.pin)):
+    for batch in plan.base.scan(outside, ScanOptions(columns=tuple(names))):
         call.check()
         plan.alteration.check(call, table.name, pa.Table.from_batches([batch]))
         if keys:

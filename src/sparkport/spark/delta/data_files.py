@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.features import Work, unsupported_features
 from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
 from sparkport.spark.delta.new_statistics import NewStatistics
 from sparkport.spark.storage.filesystem import location_of
@@ -23,24 +24,6 @@ MAX_ROWS = 50_000
 
 _FILE_BYTES = 128 << 20  # from which size on rows go into another file
 
-# Features that ask nothing more of who writes a file than what is done here.
-_UNDERSTOOD = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "inCommitTimestamp",
-        "inCommitTimestamp-preview",
-        "invariants",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
-)
 _KEPT_BY_SPARK = (
     "delta.constraints.",
     "delta.dataSkippingStatsColumns",
@@ -90,7 +73,7 @@ def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     if (
         "://" in location_of(root)
         or protocol.min_writer < _FEATURES_LISTED
-        or not protocol.writer_features <= _UNDERSTOOD
+        or unsupported_features(protocol, Work.APPEND)
     ):
         return False
     if metadata.partition_columns or any(key.startswith(_KEPT_BY_SPARK) for key in metadata.configuration):

@@ -67,15 +67,17 @@ class DeltaLog:
 
     def snapshot(self, version: int | None = None) -> DeltaSnapshot:
         """Return a version with all its files."""
-        names = self._names()
-        wanted = newest_version(self.root, names) if version is None else version
-        stamp = self.stamp(wanted)
-        kept = self._snapshots.get(wanted, stamp) if stamp else None
+        names: list[str] | None = None
+        if version is None:
+            names = self._names()
+            version = newest_version(self.root, names)
+        stamp = self.stamp(version)
+        kept = self._snapshots.get(version, stamp) if stamp else None
         if kept is not None:
             return kept
         with self._building:
-            kept = self._snapshots.get(wanted, stamp) if stamp else None
-            return kept or self._build(read_listing(self.root, names), wanted, stamp)
+            kept = self._snapshots.get(version, stamp) if stamp else None
+            return kept or self._build(read_listing(self.root, names or self._names()), version, stamp)
 
     def transactions(self) -> Mapping[str, int]:
         """Return the versions of all applications, as of the newest version."""

@@ -7,36 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.features import Work, unsupported_features
 
 NEWEST_READER = 3
 """The newest version of the protocol for readers, since when there are features instead."""
 
-_UNDERSTOOD = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        # Features of writers: they change nothing for readers, wherever they are listed.
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "domainMetadata",
-        "generatedColumns",
-        "icebergCompatV1",
-        "icebergCompatV2",
-        "identityColumns",
-        "inCommitTimestamp",
-        "inCommitTimestamp-preview",
-        "invariants",
-        "rowTracking",
-    }
-)
 _MAPPING_MODES = frozenset({"none", "name", "id"})
 _PRIMITIVES = frozenset(
     {
@@ -65,7 +40,7 @@ def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
     """Return why a table's files cannot be read by Arrow alone, or None if they can."""
     if protocol.min_reader > NEWEST_READER:
         return f"the table needs reader version {protocol.min_reader}"
-    unknown = sorted(protocol.reader_features - _UNDERSTOOD)
+    unknown = unsupported_features(protocol, Work.READ)
     if unknown:
         return f"the table uses the reader feature {', '.join(unknown)}"
     mode = metadata.configuration.get("delta.columnMapping.mode", "none").lower()

@@ -21,7 +21,7 @@ from sparkport.spark.read import sql_scan
 from sparkport.spark.read.sql_query import narrowed
 from sparkport.spark.read.sql_scan import Query
 from sparkport.spark.session.jobs import Jobs
-from sparkport.spark.table import DeltaTable
+from sparkport.spark.table import DeltaTable, PlannedDeltaScan
 from sparkport.spark.types import decode_batches
 from sparkport.spark.warehouse.listing import TableEntry
 
@@ -99,6 +99,10 @@ class NamedDeltaTable:
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
         """Fix the version that the call reads."""
         return self._table.snapshot(call, time_point)
+
+    def plan_scan(self, call: Call, options: ScanOptions) -> PlannedDeltaScan:
+        """Decide what a scan reads."""
+        return self._table.plan_scan(call, options)
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
         """Cut large tables by their files."""

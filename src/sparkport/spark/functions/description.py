@@ -50,11 +50,10 @@ class _OfTable:
         return pa.RecordBatchReader.from_batches(self.columns, call.checked(_batches(rows, self.columns)))
 
     def _snapshot(self, call: Call, table: DeltaTable, version: int | None = None) -> DeltaSnapshot:
-        log = self._engine.log(table.root)
         if version is None:
-            view = self._engine.transactions.view(call, table.schema, table.name, log)
+            view = table.versions.view(call)
             version = None if view is None else view.newest
-        return log.snapshot(version)
+        return table.versions.log.snapshot(version)
 
 
 class Detail(_OfTable):

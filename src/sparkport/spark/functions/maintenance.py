@@ -70,9 +70,9 @@ class _Maintenance:
     def _told(self, call: Call, table: DeltaTable, work: Work[Outcome]) -> Iterator[pa.RecordBatch]:
         yield _row("waiting", {})
         with contextlib.ExitStack() as inside:
-            inside.enter_context(table.gate.shared(call))
+            inside.enter_context(table.versions.lock.shared(call))
             # Of two that touch the same files Delta lets only one win.
-            table_id = table.newest_metadata().table_id
+            table_id = table.versions.table_id
             inside.enter_context(self._engine.commits(table.root, table_id, str(table)).alone(call))
             yield _row("running", {})
             guarded = while_writing(table.root, str(table), work)

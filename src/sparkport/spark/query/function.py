@@ -93,7 +93,7 @@ class Query:
         assert isinstance(found, DeltaTable)
         check_plain(found.schema)
         check_plain(found.name)
-        return QueryTable(found.schema, found.name, found.root, found.table_id)
+        return QueryTable(found.schema, found.name, found.root, found.versions.table_id)
 
 
 class DisabledQuery:

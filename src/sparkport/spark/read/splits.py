@@ -28,17 +28,17 @@ _END = 1 << 62
 class Sizes:
     """How large the parts of a scan are, in bytes of Parquet that have to be read.
 
-    A scan begins with small units, so that its first rows come soon.
+    A scan begins with small tasks, so that its first rows come soon.
     """
 
     endpoint: int = 256 * _MIB
-    first_unit: int = 8 * _MIB
-    unit: int = 32 * _MIB
-    most_endpoints: int = 64
+    first_task: int = 8 * _MIB
+    task: int = 32 * _MIB
+    max_endpoints: int = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ByteRange:
     """A range of bytes of a file."""
 
     file: DataFile
@@ -47,16 +47,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ScanTask:
     """What one task reads."""
 
-    parts: tuple[Part, ...]
+    ranges: tuple[ByteRange, ...]
 
 
 def endpoint_count(files: Sequence[DataFile], sizes: Sizes) -> int:
     """Return into how many endpoints a scan of these files is best cut."""
     total = sum(file.size for file in files)
-    return max(1, min(len(files), sizes.most_endpoints, round(total / sizes.endpoint)))
+    return max(1, min(len(files), sizes.max_endpoints, round(total / sizes.endpoint)))
 
 
 def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:
@@ -82,22 +82,22 @@ def all_or_none(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataF
     return [] if part.index else list(files)
 
 
-def units(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) -> Iterator[Unit]:
-    """Yield the units of an endpoint, in the order of its files.
+def scan_tasks(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) -> Iterator[ScanTask]:
+    """Yield the tasks of an endpoint, in the order of its files.
 
-    `share` is how much of each file is read; the first `small` units are small ones.
+    `share` is how much of each file is read; the first `small` tasks are small ones.
     """
-    parts: list[Part] = []
+    ranges: list[ByteRange] = []
     weight = 0.0
     count = 0
-    for part in _parts(files, sizes, share):
-        parts.append(part)
+    for part in _byte_ranges(files, sizes, share):
+        ranges.append(part)
         weight += (part.stop - part.start) * share
-        if weight >= (sizes.first_unit if count < small else sizes.unit):
-            yield Unit(tuple(parts))
-            parts, weight, count = [], 0.0, count + 1
-    if parts:
-        yield Unit(tuple(parts))
+        if weight >= (sizes.first_task if count < small else sizes.task):
+            yield ScanTask(tuple(ranges))
+            ranges, weight, count = [], 0.0, count + 1
+    if ranges:
+        yield ScanTask(tuple(ranges))
 
 
 def _check(part: ScanSlice) -> None:
@@ -105,22 +105,22 @@ def _check(part: ScanSlice) -> None:
         raise NotFoundError("slice", str(part.index))
 
 
-def piece(
-    part: Part,
+def file_slice(
+    part: ByteRange,
     root: str,
     columns: Sequence[TableColumn],
     first_number: int | None = None,
-    place: int | None = None,
+    file_number: int | None = None,
 ) -> FileSlice:
     """Return what a task needs to know to read a part of a file.
 
-    Its rows may need numbers, and the file's own place among others may be wanted with them.
+    Rows without an id are numbered from `first_number`; with `file_number` each row tells its file.
     """
     file = part.file
     names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
     constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
-    if place is not None:
-        constants += ((FILE_NUMBER, pa.scalar(place, pa.int32())),)
+    if file_number is not None:
+        constants += ((FILE_NUMBER, pa.scalar(file_number, pa.int32())),)
     kept = None
     if file.deletion_vector is not None:
         assert file.physical_rows is not None
@@ -138,10 +138,10 @@ def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Sca
         raise PartitionValueError(root, name, text, kind) from error
 
 
-def _parts(files: Sequence[DataFile], sizes: Sizes, share: float) -> Iterator[Part]:
+def _byte_ranges(files: Sequence[DataFile], sizes: Sizes, share: float) -> Iterator[ByteRange]:
     """Yield whole files, and large ones in ranges: a task reads the row groups that begin in its range."""
     for file in files:
-        pieces = max(1, round(file.size * share / (2 * sizes.unit)))
-        cuts = [file.size * number // pieces for number in range(pieces + 1)]
+        count = max(1, round(file.size * share / (2 * sizes.task)))
+        cuts = [file.size * number // count for number in range(count + 1)]
         for start, stop in itertools.pairwise(cuts):
-            yield Part(file, start, stop)
+            yield ByteRange(file, start, stop)

@@ -11,9 +11,10 @@ from sparkport.catalog.budget import ByteBudget, Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
 from sparkport.errors import LimitExceededError, TransactionNotActiveError, UnsupportedOperationError
-from sparkport.spark.commit.conflict_detection import Basis, Ids
+from sparkport.spark.commit.conflicts import Basis
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
 from sparkport.toolkit.transaction_registry import TransactionRegistry
 

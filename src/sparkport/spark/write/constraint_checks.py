@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,31 +20,15 @@ from sparkport.catalog.predicates import (
     In,
 )
 from sparkport.catalog.rowid import rowid_name
-from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
+from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import TableConstraints
 from sparkport.expressions import referenced_columns
 from sparkport.expressions.constraints import check_expressions
+from sparkport.spark.read.snapshot import TableSnapshot
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.toolkit.keys import Key, KeySet, keys_of
 
 _MAX_LISTED = 1000
-
-
-class Readable(Protocol):
-    """What a check needs of the table."""
-
-    @property
-    def name(self) -> str:
-        """The table's name, for messages."""
-        raise NotImplementedError
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns, with the row id last if there is one."""
-        raise NotImplementedError
-
-    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
-        """Read some columns."""
-        raise NotImplementedError
 
 
 class UncheckedRowsError(Exception):
@@ -58,7 +41,7 @@ class RowChecks:
     Of the rows of an INSERT only the columns of keys are kept.
     """
 
-    def __init__(self, call: Call, table: Readable, constraints: TableConstraints) -> None:
+    def __init__(self, call: Call, table: str, constraints: TableConstraints) -> None:
         self._call = call
         self._table = table
         self._checks = constraints.checks
@@ -84,7 +67,7 @@ class RowChecks:
     def add(self, rows: pa.RecordBatch) -> None:
         """Check rows that have all columns. Raises ConstraintViolationError."""
         if self._checks:
-            check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
+            check_expressions(self._call, self._table, pa.Table.from_batches([rows]), self._checks)
         self._keep_keys(rows)
 
     def evaluate(self, place: int, rows: pa.RecordBatch) -> None:
@@ -93,7 +76,7 @@ class RowChecks:
         `place` tells the batches of a statement apart.
         """
         if not self._has_passed(place, rows):
-            check_expressions(self._call, self._table.name, pa.Table.from_batches([rows]), self._checks)
+            check_expressions(self._call, self._table, pa.Table.from_batches([rows]), self._checks)
             self._passed[place] = self._read_by_checks(rows)
 
     def add_evaluated(self, place: int, rows: pa.RecordBatch) -> None:
@@ -106,14 +89,14 @@ class RowChecks:
         """Begin anew with the rows whose keys are compared."""
         self._kept.clear()
 
-    def check_keys(self, version: int, replaced: np.typing.NDArray[np.int64] | None = None) -> None:
-        """Raise ConstraintViolationError if a version would have a key twice; `replaced` rows have others."""
+    def check_keys(self, snapshot: TableSnapshot, replaced: Ids | None = None) -> None:
+        """Raise ConstraintViolationError if a key would be there twice; `replaced` rows have other keys."""
         if not self._kept:
             return
         fresh = pa.Table.from_batches(self._kept)
         for key in self._keys:
-            known = KeySet(self._table.name, key, fresh)
-            for rows in self._present(key, fresh, version, replaced):
+            known = KeySet(self._table, key, fresh)
+            for rows in self._present(key, fresh, snapshot, replaced):
                 known.check_apart(rows)
 
     def _keep_keys(self, rows: pa.RecordBatch) -> None:
@@ -132,16 +115,15 @@ class RowChecks:
         return rows.select([name for name in rows.schema.names if name.lower() in names])
 
     def _present(
-        self, key: Key, fresh: pa.Table, version: int, replaced: np.typing.NDArray[np.int64] | None
+        self, key: Key, fresh: pa.Table, snapshot: TableSnapshot, replaced: Ids | None
     ) -> Iterator[pa.Table]:
-        """Yield the keys of a version that may be among the fresh ones."""
-        hidden = rowid_name(self._table.arrow_schema)
+        """Yield the keys of a snapshot that may be among the fresh ones."""
+        hidden = rowid_name(snapshot.arrow_schema)
         parts = [part for name in key.columns if (part := _near(name, fresh[name])) is not None]
         condition = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
         names = key.columns if replaced is None or hidden is None else (*key.columns, hidden)
-        point = TimePoint(TimeUnit.VERSION, str(version))
-        options = ScanOptions(columns=tuple(names), filter=condition, time_point=point)
-        for batch in self._table.scan(self._call.outside_transaction(), options):
+        options = ScanOptions(columns=tuple(names), filter=condition)
+        for batch in snapshot.scan(self._call.outside_transaction(), options):
             rows = pa.Table.from_batches([batch])
             if replaced is not None and hidden is not None:
                 rows = rows.filter(pc.invert(pc.is_in(rows[hidden], pa.array(replaced))))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -25,12 +24,11 @@ from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.data_files import discard, removed_on_failure
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
-from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange, MakeRows
 from sparkport.spark.errors import is_refusal
-from sparkport.spark.read.splits import FILE_NUMBER
-from sparkport.spark.worker.parquet import POSITION
+from sparkport.spark.read.snapshot import Located
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.toolkit.repeats import Outcome
 
 MAX_UPDATED = 200_000
@@ -45,32 +43,6 @@ _ENABLED = "delta.enableDeletionVectors"
 _KEPT_BY_DELTA = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _HANDLED_BY_DELTA = frozenset({"clustering", "generatedColumns", "identityColumns", "icebergCompatV1"})
 _COLUMN_NOTES = ("delta.generationExpression", "delta.identity.start")
-
-Positions = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Rows of a snapshot, as they are stored, with the file and the position of each as the last columns.
-
-    The rows have all columns, or just their ids.
-    """
-
-    found: DeltaSnapshot
-    rows: pa.Table
-    is_whole: bool
-
-    def files(self) -> Iterator[tuple[DataFile, Positions]]:
-        """Yield each file that has some of the rows, and where they are in it."""
-        numbers = self.rows.column(FILE_NUMBER).to_numpy()
-        positions = self.rows.column(POSITION).to_numpy()
-        for number in np.unique(numbers):
-            yield self.found.files[number], np.sort(positions[numbers == number])
-
-    @property
-    def touched(self) -> Iterator[DataFile]:
-        """Yield each file that has some of the rows."""
-        return (self.found.files[number] for number in np.unique(self.rows.column(FILE_NUMBER).to_numpy()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +79,7 @@ def commit(
 
     With a key that the log has already, do nothing. Raises ConflictError if the rows are gone.
     """
-    found = located.found
+    state = located.state
     files = list(located.files())
     shrunk = [
         (file, deleted)
@@ -119,9 +91,9 @@ def commit(
     actions = [removal(file) for file, _ in files]
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MAX_ROWS
-    if new_rows is not None and is_small and data_files.can_write(root, found.protocol, found.metadata):
+    if new_rows is not None and is_small and data_files.can_write(root, state.protocol, state.metadata):
         with removed_on_failure(vectors_file):
-            new_file = data_files.write_file(root, found.metadata, new_rows.rows)
+            new_file = data_files.write_file(root, state.metadata, new_rows.rows)
         written.append(new_file.path)
         actions.append(new_file.action)
         new_rows = None
@@ -137,11 +109,11 @@ def commit(
             change = FileChange(
                 table,
                 root,
-                found.metadata.table_id,
-                found.version,
+                state.metadata.table_id,
+                state.version,
                 operation,
                 txn_entries(keys),
-                found.transactions,
+                state.transactions,
                 actions,
                 metrics,
                 rows,
@@ -169,7 +141,7 @@ def _staged(new_rows: NewRows | None) -> Iterator[MakeRows | None]:
         stage.remove()
 
 
-def _with_earlier(file: DataFile, root: str, positions: Positions) -> Positions:
+def _with_earlier(file: DataFile, root: str, positions: Ids) -> Ids:
     if file.deletion_vector is None:
         return positions
     # Both are sorted and have nothing in common; that is faster than what NumPy does for any two sets.

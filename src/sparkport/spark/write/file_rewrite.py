@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sparkport.spark.commit.conflict_detection import Ids
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
@@ -24,6 +23,7 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.write.deletion_vector_update import removal
 from sparkport.toolkit.repeats import Outcome

@@ -12,9 +12,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.commit.conflict_detection import Ids
 from sparkport.spark.delta_jvm.transactions import CommitResult
 from sparkport.spark.errors import CHANGED
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.sql_names import literal, quoted, staged_name
 
 _OLD = "_sparkport_old"

@@ -6,130 +6,86 @@ Rows that lack an id are written again with one, in one commit that changes noth
 from __future__ import annotations
 
 import functools
-import typing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError
+from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.group_commit import CommitQueue
-from sparkport.spark.commit.read_write_lock import ReadWriteLock
-from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.transactions import Numbering
 from sparkport.spark.engine import Engine
 from sparkport.spark.model.columns import TableColumn, has_ids, rowid_spark_field, table_columns
+from sparkport.spark.row_ids.eligibility import can_rewrite
 from sparkport.spark.row_ids.provisional import may_lack_ids
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.storage.filesystem import storage_of
+from sparkport.spark.versions import TableVersions
 
-PROPERTY = "sparkport.adopt"
-"""The table property that forbids (`false`) to add a column for the row ids, whatever the server does."""
-
-# What adding a column and writing rows again as they are is known to leave whole.
-_UNDERSTOOD = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "inCommitTimestamp",
-        "inCommitTimestamp-preview",
-        "invariants",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantType",
-        "variantType-preview",
-    }
-)
-_NEWEST_WRITER = 7
-_IDENTITY = "delta.identity.start"
-_MAX_TABLES_KEPT = 10_000
 _MAX_TRIES = 8
 _PAUSE_SECONDS = 0.1
 _FILE_BYTES = 128 << 20
 _UNCOUNTED = 1 << 32  # more rows than a file has
 
 
-class Numbered(typing.Protocol):
-    """A table whose rows get ids."""
+def ensure_row_ids(call: Call, table: TableVersions) -> None:
+    """Let a statement that goes by row ids find them, in its own transaction too.
 
-    @property
-    def root(self) -> str:
-        """The table's folder."""
-        raise NotImplementedError
-
-    @property
-    def gate(self) -> ReadWriteLock:
-        """Where ALTER waits for those who write, and they for it."""
-        raise NotImplementedError
-
-
-def is_adoptable(protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether a table without a column for the row ids may get one."""
-    return metadata.configuration.get(PROPERTY, "true").lower() != "false" and _can_rewrite(
-        protocol, metadata
-    )
-
-
-def ensure_row_ids(
-    call: Call, engine: Engine, table: Numbered, seen: DeltaSnapshot, *, adopts: bool
-) -> int | None:
-    """Let a statement find ids: return the version that has them, None if that is the one it sees.
-
-    With `adopts` a table without a column for ids gets one. Where nothing can be done nothing is:
-    the statement itself is refused then, as it has no ids to go by.
+    A table without a column for ids gets one if it may. Where nothing can be done nothing is: the statement
+    itself is refused then, as it has no ids to go by. Raises FinalConflictError if a transaction that has
+    read rows would have to see what others have done.
     """
+    header = table.header()
+    adopts = table.adopts(header)
+    if not adopts and not has_ids(header.metadata):
+        return
+    transactions = table.engine.transactions
+    view, seen = table.view(call), table.at(call, None)
+    with transactions.settling(call, table.schema, table.name):
+        version = _backfill(call, table, seen.state, adopts=adopts)
+        if version is None or view is None:
+            return
+        own = {write.version for write in view.own}
+        between = (number for number in range(view.version + 1, version + 1) if number not in own)
+        has_scanned = transactions.has_scanned(call, table.schema, table.name)
+        if has_scanned and any(map(table.log.changes_rows, between)):
+            raise FinalConflictError(str(table), "others have changed it while its rows were given ids")
+        transactions.moved(call, table.schema, table.name, view, table.header(version))
+
+
+def _backfill(call: Call, table: TableVersions, seen: DeltaSnapshot, *, adopts: bool) -> int | None:
+    """Return the first version in which all rows have ids, None if that is the one that is seen."""
+    engine = table.engine
     if _is_complete(engine, seen) or engine.host.is_connect:
         return None
-    # Inside the gate, where the table is not renamed.
-    with table.gate.shared(call), _queue(engine, table).alone(call):
+    # Inside the lock, where the table is not renamed.
+    with table.lock.shared(call), engine.commits(table.root, table.table_id, str(table)).alone(call):
         for _ in range(_MAX_TRIES):
-            found = engine.log(table.root).snapshot()
-            if _is_complete(engine, found):
-                return found.version
-            if not (adopts or has_ids(found.metadata)) or not _can_rewrite(found.protocol, found.metadata):
+            newest = table.log.snapshot()
+            if _is_complete(engine, newest):
+                return newest.version
+            if not (adopts or has_ids(newest.metadata)) or not can_rewrite(newest.protocol, newest.metadata):
                 return None
             try:
-                work = functools.partial(delta_transactions.number_rows, _numbering(engine, table, found))
+                work = functools.partial(delta_transactions.number_rows, _numbering(engine, table, newest))
                 engine.jobs.run(call, str(table), while_writing(table.root, str(table), work))
             except ConflictError:
                 call.wait_cancelled(_PAUSE_SECONDS)
     raise ConflictError(str(table), "others write to it without ids, again and again")
 
 
-def _queue(engine: Engine, table: Numbered) -> CommitQueue:
-    table_id = engine.log(table.root).heading().metadata.table_id
-    return engine.commits(table.root, table_id, str(table))
-
-
 def _is_complete(engine: Engine, snapshot: DeltaSnapshot) -> bool:
     return has_ids(snapshot.metadata) and not _files_without_ids(engine, snapshot)
 
 
-def _can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
-    if metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
-        return False
-    if any(_IDENTITY in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
-        return False
-    return protocol.min_writer <= _NEWEST_WRITER and protocol.writer_features <= _UNDERSTOOD
-
-
 def _files_without_ids(engine: Engine, snapshot: DeltaSnapshot) -> list[DataFile]:
     column = table_columns(snapshot.metadata, shows_ids=True)[-1]
-    known = engine.whole_files.get(snapshot.metadata.table_id, frozenset())
+    known = engine.numbered_files.get(snapshot.metadata.table_id) or frozenset()
     found = [
         file
         for file in snapshot.files
@@ -137,11 +93,8 @@ def _files_without_ids(engine: Engine, snapshot: DeltaSnapshot) -> list[DataFile
     ]
     # Statistics are slow to parse, and files stay as they are.
     lacking = {file.path for file in found}
-    if len(engine.whole_files) >= _MAX_TABLES_KEPT:
-        engine.whole_files.pop(next(iter(engine.whole_files)), None)
-    engine.whole_files[snapshot.metadata.table_id] = frozenset(
-        file.path for file in snapshot.files if file.path not in lacking
-    )
+    numbered = frozenset(file.path for file in snapshot.files if file.path not in lacking)
+    engine.numbered_files.put(snapshot.metadata.table_id, numbered)
     return found
 
 
@@ -165,7 +118,7 @@ def _has_nulls(path: str, name: str) -> bool:
     )
 
 
-def _numbering(engine: Engine, table: Numbered, found: DeltaSnapshot) -> Numbering:
+def _numbering(engine: Engine, table: TableVersions, found: DeltaSnapshot) -> Numbering:
     column = table_columns(found.metadata, shows_ids=True)[-1]
     files = _files_without_ids(engine, found)
     counts = [file.physical_rows for file in files]

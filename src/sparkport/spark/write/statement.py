@@ -4,97 +4,36 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sparkport.arrow.conform import batch_of, conform_batch
-from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.dml import Statement
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
 from sparkport.errors import InvalidRequestError, NotFoundError
 from sparkport.expressions.constraints import check_not_null
-from sparkport.spark.commit.conflict_detection import NO_IDS, Basis, FinalConflictError, Ids, Versioned
+from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import CommitQueue, Committed
-from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.actions import DataFile, Metadata
+from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.model.constraints import own_constraints
 from sparkport.spark.model.schema_evolution import bare
+from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import OF_NO_FILE
 from sparkport.spark.sql_names import staged_name
 from sparkport.spark.types import encode
+from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
-from sparkport.spark.write.constraint_checks import Readable, RowChecks, UncheckedRowsError
-from sparkport.spark.write.deletion_vector_update import Located
+from sparkport.spark.write.constraint_checks import RowChecks, UncheckedRowsError
 from sparkport.toolkit.repeats import KeyMaker, StatementKey, check_returnable
 
 _MAX_TRIES = 5
-
-
-class Target(Readable, Versioned, Protocol):
-    """What a statement needs of its table."""
-
-    @property
-    def root(self) -> str:
-        """The table's folder."""
-        raise NotImplementedError
-
-    @property
-    def gate(self) -> ReadWriteLock:
-        """Where ALTER waits for statements that commit, and they for it."""
-        raise NotImplementedError
-
-    def newest_metadata(self) -> Metadata:
-        """Return the columns and properties as they are now."""
-        raise NotImplementedError
-
-    def newest_snapshot(self) -> DeltaSnapshot:
-        """Return the table as it is now."""
-        raise NotImplementedError
-
-    def rows_of(
-        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, columns: tuple[str, ...] | None = None
-    ) -> pa.Table:
-        """Return the rows of a snapshot with these ids, in no order; of all columns, or of some."""
-        raise NotImplementedError
-
-    def locate(
-        self, call: Call, ids: Ids, snapshot: DeltaSnapshot, held: Reservation, *, max_bytes: int
-    ) -> Located | None:
-        """Return the rows of a snapshot with these ids, and where they are; None if only Spark can read it.
-
-        They are whole up to so many bytes, else only their ids; 0 is not to read more. Memory for them is
-        held in `held`. Raises LimitExceededError when none is left.
-        """
-        raise NotImplementedError
-
-    def files_near(self, ids: Ids, snapshot: DeltaSnapshot) -> list[DataFile]:
-        """Return the files of a snapshot in which rows with these ids may be."""
-        raise NotImplementedError
-
-    def seen_snapshot(self, call: Call) -> DeltaSnapshot | None:
-        """Return what the call sees, None if it always sees the newest version."""
-        raise NotImplementedError
-
-    def bases(self, call: Call) -> list[Basis]:
-        """Return what the rows of the call's statement were read from: that must be as it was then."""
-        raise NotImplementedError
-
-    def version_after(self, call: Call, version: int | None) -> str | None:
-        """Return the snapshot that a client may take its rows to be of after a commit of its own."""
-        raise NotImplementedError
-
-    def wrote(self, call: Call, write: OwnWrite | None) -> None:
-        """Note that the call has committed; None if it is not known in which version."""
-        raise NotImplementedError
 
 
 class SparkStatement(Statement):
@@ -103,8 +42,14 @@ class SparkStatement(Statement):
     operation = ""
 
     def __init__(
-        self, call: Call, engine: Engine, target: Target, *, returning: bool, columns: tuple[str, ...] = ()
+        self,
+        call: Call,
+        target: TableVersions,
+        *,
+        returning: bool,
+        columns: tuple[str, ...] = (),
     ) -> None:
+        engine = target.engine
         self._call = call
         self._target = target
         self._name = target.name
@@ -113,7 +58,7 @@ class SparkStatement(Statement):
         self._transactions.check(call)
         self._returning = returning
         self._root = target.root
-        self._metadata = target.newest_metadata()
+        self._metadata = target.header().metadata
         self._commits: CommitQueue = engine.commits(target.root, self._metadata.table_id, self._path)
         self._row_ids = engine.row_ids(target.root, self._metadata.table_id)
         self._constraints = own_constraints(self._metadata)
@@ -166,7 +111,7 @@ class SparkStatement(Statement):
             self._call.check()
             self._prepare()
             try:
-                with self._target.gate.shared(self._call), self._commits.turn(self._call, key):
+                with self._target.lock.shared(self._call), self._commits.turn(self._call, key):
                     return self._committed_once(key)
             except UncheckedRowsError:
                 continue
@@ -177,7 +122,7 @@ class SparkStatement(Statement):
 
     def _committed_once(self, key: StatementKey | None) -> Committed:
         """Commit, unless another statement with the same key has done so meanwhile."""
-        self._check_same_table(self._target.newest_metadata())
+        self._check_same_table(self._target.header().metadata)
         done = self._commits.outcome(key)
         if done is not None:
             check_returnable(done, returning=self._returning)
@@ -230,10 +175,9 @@ def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
     return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
 
 
-def _own_layout(engine: Engine, root: str, metadata: Metadata) -> Layout | None:
+def _own_layout(table: TableVersions, metadata: Metadata) -> Layout | None:
     """Return how new rows lie in files of a table, None if only Spark can write these."""
-    protocol = engine.log(root).heading().protocol
-    if engine.host.is_connect or not can_write(root, protocol, metadata):
+    if table.engine.host.is_connect or not can_write(table.root, table.header().protocol, metadata):
         return None
     layout = layout_of(metadata)
     # Should the table be changed meanwhile, Spark reads the files, and must not take names apart.
@@ -246,10 +190,10 @@ class InsertStatement(SparkStatement):
 
     operation = "INSERT"
 
-    def __init__(self, call: Call, engine: Engine, target: Target, *, returning: bool) -> None:
-        super().__init__(call, engine, target, returning=returning)
-        self._stage = Stage(engine.staging, _own_layout(engine, target.root, self._metadata))
-        self._checks = RowChecks(call, target, self._constraints)
+    def __init__(self, call: Call, target: TableVersions, *, returning: bool) -> None:
+        super().__init__(call, target, returning=returning)
+        self._stage = Stage(target.engine.staging, _own_layout(target, self._metadata))
+        self._checks = RowChecks(call, target.name, self._constraints)
         self._answered = 0
         self._fresh: list[Ids] = []
 
@@ -267,7 +211,10 @@ class InsertStatement(SparkStatement):
             self._store(list(self._columns), arrays)
         if not self._returning:
             return None
-        if len(self._shown) == len(self._plain) and rowid_name(self._target.arrow_schema) is not None:
+        if (
+            len(self._shown) == len(self._plain)
+            and rowid_name(self._target.arrow_schema(self._target.header())) is not None
+        ):
             arrays.append(pa.array(OF_NO_FILE - self._answered - np.arange(rows.num_rows)))
             self._answered += rows.num_rows
             return batch_of(arrays, with_rowid(self._shown), rows.num_rows)
@@ -279,9 +226,9 @@ class InsertStatement(SparkStatement):
         plain = self._spark_fields()
         # Keys are compared with those of the newest version, so that no other may come before the commit.
         with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
-            newest = self._target.newest_snapshot()
+            newest = self._target.newest()
             self._check_same_columns(newest.metadata)
-            self._checks.check_keys(newest.version)
+            self._checks.check_keys(newest)
             return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)
 
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:

@@ -25,21 +25,23 @@ from sparkport.errors import (
     UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import check_not_null, constraints_of
-from sparkport.spark.commit.conflict_detection import NO_IDS, FinalConflictError, Ids, is_untouched
+from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import Change, Committed
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.engine import Engine
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.model.schema_evolution import bare
+from sparkport.spark.read.snapshot import Located, TableSnapshot
+from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import are_provisional
 from sparkport.spark.types import decode
+from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
 from sparkport.spark.write import deletion_vector_update, file_rewrite, merge_sql
+from sparkport.spark.write.conflict_detection import is_untouched
 from sparkport.spark.write.constraint_checks import RowChecks
-from sparkport.spark.write.deletion_vector_update import Located, NewRows
+from sparkport.spark.write.deletion_vector_update import NewRows
 from sparkport.spark.write.file_rewrite import Rewrite
 from sparkport.spark.write.merge_sql import Merge
-from sparkport.spark.write.statement import SparkStatement, Target
+from sparkport.spark.write.statement import SparkStatement
 from sparkport.toolkit.repeats import Outcome, StatementKey
 
 _COPIES_OF_IDS = 3  # as they came, sorted, and those that are there
@@ -50,7 +52,7 @@ _MAX_REMEMBERED = 100_000  # ids of a statement that its transaction keeps
 class _Plan:
     """The rows to change in the version that the commit is based on; `present` are the ids that it has."""
 
-    base: DeltaSnapshot
+    base: TableSnapshot
     present: Ids
     located: Located | None
 
@@ -59,16 +61,21 @@ class RowIdStatement(SparkStatement):
     """Changes the rows that are named by their ids."""
 
     def __init__(
-        self, call: Call, engine: Engine, target: Target, *, returning: bool, columns: tuple[str, ...] = ()
+        self,
+        call: Call,
+        target: TableVersions,
+        *,
+        returning: bool,
+        columns: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(call, engine, target, returning=returning, columns=columns)
+        super().__init__(call, target, returning=returning, columns=columns)
         name = rowid_name(self._shown)
         if name is None:
             raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
         if any(column.logical.lower() == "_metadata" for column in self._columns):
             reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
             raise UnsupportedOperationError("table", self._name, reason)
-        self._has_delta_transactions = not engine.host.is_connect
+        self._has_delta_transactions = not target.engine.host.is_connect
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
@@ -127,7 +134,7 @@ class RowIdStatement(SparkStatement):
         `whole` is to read all of their columns, if there are not too many.
         """
         self._held_rows.release()  # of a try that another writer has beaten
-        base = self._target.newest_snapshot()
+        base = self._target.newest()
         self._check_same_table(base.metadata)
         if whole:
             self._check_same_columns(base.metadata)
@@ -138,10 +145,10 @@ class RowIdStatement(SparkStatement):
         located = None
         if len(ids) <= deletion_vector_update.MAX_DELETED:
             limit = deletion_vector_update.MAX_UPDATED_BYTES
-            whole = whole and len(ids) <= deletion_vector_update.MAX_UPDATED and self._stage.bytes <= limit
-            max_bytes = limit if whole else 0
-            located = self._target.locate(self._call, ids, base, self._held_rows, max_bytes=max_bytes)
-        rows = located.rows if located else self._target.rows_of(self._call, ids, base, (self._rowid,))
+            is_small = len(ids) <= deletion_vector_update.MAX_UPDATED and self._stage.bytes <= limit
+            max_bytes = limit if whole and is_small else 0
+            located = base.locate(self._call, ids, self._held_rows, max_bytes=max_bytes)
+        rows = located.rows if located else base.rows_by_id(self._call, ids, (self._rowid,))
         return _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
 
     def _each_once(self, present: Ids) -> Ids:
@@ -156,14 +163,14 @@ class RowIdStatement(SparkStatement):
 
     def _can_mark(self, plan: _Plan, most: int) -> bool:
         """Tell whether the server can mark the old rows as deleted where they are."""
-        found = plan.base
+        state = plan.base.state
         return (
             plan.located is not None
             and len(self._distinct) <= most
             and self._has_delta_transactions
             and "://" not in self._root
-            and deletion_vector_update.is_possible(found.protocol, found.metadata)
-            and all(file.physical_rows is not None for file in found.files)
+            and deletion_vector_update.is_possible(state.protocol, state.metadata)
+            and all(file.physical_rows is not None for file in state.files)
         )
 
     def _outcomes(self, key: StatementKey | None, affected: int) -> dict[str, Outcome]:
@@ -187,11 +194,11 @@ class RowIdStatement(SparkStatement):
     def _by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
         """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
         self._is_rewritten = True
-        base, present = plan.base, plan.present
+        base, present = plan.base.state, plan.present
         fields = {field["name"]: field for field in base.metadata.schema["fields"]}
         if self._has_delta_transactions and file_rewrite.is_possible(base.protocol, base.metadata):
             located = plan.located
-            files = self._target.files_near(present, base) if located is None else list(located.touched)
+            files = plan.base.files_by_id(present) if located is None else list(located.touched)
             staged = [bare(fields[column.logical]) for column in (*names, self._id_column)]
             rewrite = Rewrite(self._root, base, files, self._stage, staged, present)
             keys = self._outcomes(key, len(present))
@@ -223,13 +230,11 @@ class RowIdStatement(SparkStatement):
 
         An ALTER carries no transaction id: after one the statement goes on from the altered table.
         """
-        seen = self._target.seen_snapshot(self._call)
+        seen = self._target.seen(self._call)
         if seen is not None:
             columns = pa.schema(column.exact for column in table_columns(seen.metadata))
             seen = seen if columns.equals(self._shown) else None
-        return self._ordered(
-            self._target.rows_of(self._call, ids, seen or self._target.newest_snapshot()), ids
-        )
+        return self._ordered((seen or self._target.newest()).rows_by_id(self._call, ids), ids)
 
     def _ordered(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
         if found.schema.names != self._shown.names:
@@ -249,16 +254,16 @@ class UpdateStatement(RowIdStatement):
     operation = "UPDATE"
 
     def __init__(
-        self, call: Call, engine: Engine, target: Target, columns: tuple[str, ...], *, returning: bool
+        self, call: Call, target: TableVersions, columns: tuple[str, ...], *, returning: bool
     ) -> None:
-        super().__init__(call, engine, target, returning=returning, columns=columns)
+        super().__init__(call, target, returning=returning, columns=columns)
         if not columns:
             raise InvalidRequestError("an UPDATE sets at least one column")
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
             raise InvalidRequestError("an UPDATE sets a column twice")
         names = [column.exact.name for column in self._set]
-        self._checks = RowChecks(call, target, constraints_of(self._constraints, names))
+        self._checks = RowChecks(call, target.name, constraints_of(self._constraints, names))
 
     def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._set) + 1:
@@ -289,7 +294,7 @@ class UpdateStatement(RowIdStatement):
         if self._checks.has_expressions:
             # The commit tells of rows that are missing, and of who has removed them.
             with contextlib.suppress(RowNotFoundError):
-                for place, rows in enumerate(self._changed_rows(self._target.newest_snapshot())):
+                for place, rows in enumerate(self._changed_rows(self._target.newest())):
                     self._checks.evaluate(place, rows)
 
     def _readded(self) -> Ids:
@@ -302,11 +307,8 @@ class UpdateStatement(RowIdStatement):
             raise RowNotFoundError(int(missing[0]))
         self._check_new_rows(plan)
         located = plan.located
-        if (
-            located is not None
-            and located.is_whole
-            and self._can_mark(plan, deletion_vector_update.MAX_UPDATED)
-        ):
+        can_mark = self._can_mark(plan, deletion_vector_update.MAX_UPDATED)
+        if located is not None and located.is_whole and can_mark:
             self._held_rows.add(2 * self._stage.bytes)  # the new values, and in the order of the rows
             rows = self._new_rows(located)
             return self._in_place(key, located, NewRows(rows, self._spark_fields(), self._stage))
@@ -331,13 +333,13 @@ class UpdateStatement(RowIdStatement):
         self._checks.forget_keys()  # of a try that another writer has beaten
         for place, rows in enumerate(self._changed_rows(plan.base)):
             self._checks.add_evaluated(place, rows)
-        self._checks.check_keys(plan.base.version, self._distinct)
+        self._checks.check_keys(plan.base, self._distinct)
 
-    def _changed_rows(self, base: DeltaSnapshot) -> Iterator[pa.RecordBatch]:
+    def _changed_rows(self, base: TableSnapshot) -> Iterator[pa.RecordBatch]:
         """Yield the rows as they will be: those of a snapshot with the new values."""
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
-            rows = self._ordered(self._target.rows_of(self._call, ids, base), ids)
+            rows = self._ordered(base.rows_by_id(self._call, ids), ids)
             if rows.num_rows < len(ids):
                 raise RowNotFoundError(int(np.setdiff1d(ids, rows.column(self._rowid).to_numpy())[0]))
             for column in self._set:

@@ -9,9 +9,9 @@ import pytest
 from sparkport.catalog import ScanSlice
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.read.splits import Sizes, endpoint_count, files_of, units
+from sparkport.spark.read.splits import Sizes, endpoint_count, files_of, scan_tasks
 
-SIZES = Sizes(endpoint=1000, first_unit=50, unit=200, most_endpoints=8)
+SIZES = Sizes(endpoint=1000, first_task=50, task=200, max_endpoints=8)
 
 
 def files(*sizes: int) -> list[DataFile]:
@@ -44,23 +44,23 @@ def test_endpoint_that_does_not_exist_is_an_error() -> None:
         files_of(files(1), ScanSlice(3, 3))
 
 
-def test_first_units_are_small() -> None:
+def test_first_tasks_are_small() -> None:
     """The first rows come soon; later units are worth a task."""
-    cut = list(units(files(*[25] * 40), SIZES, share=1.0, small=2))
+    cut = list(scan_tasks(files(*[25] * 40), SIZES, share=1.0, small=2))
 
-    assert [len(unit.parts) for unit in cut] == [2, 2, 8, 8, 8, 8, 4]
+    assert [len(unit.ranges) for unit in cut] == [2, 2, 8, 8, 8, 8, 4]
 
 
 def test_units_grow_as_fewer_columns_are_read() -> None:
     """What counts is how much of the files has to be decoded."""
-    cut = list(units(files(*[25] * 40), SIZES, share=0.25, small=2))
+    cut = list(scan_tasks(files(*[25] * 40), SIZES, share=0.25, small=2))
 
-    assert [len(unit.parts) for unit in cut] == [8, 8, 24]
+    assert [len(unit.ranges) for unit in cut] == [8, 8, 24]
 
 
 def test_large_files_are_cut_without_gaps() -> None:
     """The ranges of a file follow each other from its first byte to its last."""
-    parts = [part for unit in units(files(3000, 10), SIZES, share=1.0, small=1) for part in unit.parts]
+    parts = [part for unit in scan_tasks(files(3000, 10), SIZES, share=1.0, small=1) for part in unit.ranges]
 
     assert [(part.start, part.stop) for part in parts] == [
         (0, 375),

@@ -5,59 +5,19 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.arrow.taking import take_rows
 from sparkport.catalog.call import Call
-from sparkport.errors import ConflictError
-from sparkport.spark.delta.snapshots import TableHeader
+from sparkport.spark.commit.conflicts import Basis
 from sparkport.spark.model.columns import TableColumn, table_columns
-
-Ids = npt.NDArray[np.int64]
-NO_IDS: Ids = np.empty(0, np.int64)
-
-
-class FinalConflictError(ConflictError):
-    """A conflict that another attempt of the same statement cannot resolve."""
+from sparkport.spark.row_ids.ids import Ids
+from sparkport.spark.versions import TableVersions
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """The version that the rows of a statement were read from, and later commits of the same transaction."""
-
-    version: int
-    own: tuple[int, ...] = ()
-
-    def gaps(self, newest: int) -> Iterator[tuple[int, int]]:
-        """Yield the versions between which only others have committed."""
-        starts = (self.version, *self.own)
-        ends = (*(version - 1 for version in self.own), newest)
-        return ((start, end) for start, end in zip(starts, ends, strict=True) if start < end)
-
-
-class Versioned(Protocol):
-    """A table whose rows can be found by their ids in every version."""
-
-    def is_changed_between(self, start: int, end: int) -> bool:
-        """Tell whether rows of a version may have been changed or removed up to a later one."""
-        raise NotImplementedError
-
-    def heading(self, version: int) -> TableHeader:
-        """Return what a version is, without its files."""
-        raise NotImplementedError
-
-    def rows_at(self, call: Call, ids: Ids, version: int) -> pa.Table:
-        """Return the rows with these ids as of a version, in no order."""
-        raise NotImplementedError
-
-
-def is_untouched(call: Call, table: Versioned, ids: Ids, basis: Basis, newest: int) -> bool:
+def is_untouched(call: Call, table: TableVersions, ids: Ids, basis: Basis, newest: int) -> bool:
     """Tell whether nobody else has changed the rows from the basis of a statement up to a version.
 
     An ALTER changes no rows, whether it writes them again or not: what it has done to a column is
@@ -71,7 +31,7 @@ def is_untouched(call: Call, table: Versioned, ids: Ids, basis: Basis, newest: i
     )
 
 
-def _stops(table: Versioned, seen: int, newest: int) -> list[int]:
+def _stops(table: TableVersions, seen: int, newest: int) -> list[int]:
     """Return the two versions and, between them, the last before and the first after each ALTER."""
     stops = [seen]
     while _is_altered(table, stops[-1], newest):
@@ -82,14 +42,14 @@ def _stops(table: Versioned, seen: int, newest: int) -> list[int]:
     return [*stops, newest]
 
 
-def _is_altered(table: Versioned, before: int, after: int) -> bool:
+def _is_altered(table: TableVersions, before: int, after: int) -> bool:
     return [_identity(column) for column in _columns(table, before)] != [
         _identity(column) for column in _columns(table, after)
     ]
 
 
-def _columns(table: Versioned, version: int) -> tuple[TableColumn, ...]:
-    return table_columns(table.heading(version).metadata)
+def _columns(table: TableVersions, version: int) -> tuple[TableColumn, ...]:
+    return table_columns(table.header(version).metadata)
 
 
 def _identity(column: TableColumn) -> tuple[str, pa.DataType]:
@@ -97,14 +57,14 @@ def _identity(column: TableColumn) -> tuple[str, pa.DataType]:
     return column.physical.name, column.exact.type
 
 
-def _is_same(call: Call, table: Versioned, ids: Ids, before: int, after: int) -> bool:
+def _is_same(call: Call, table: TableVersions, ids: Ids, before: int, after: int) -> bool:
     """Tell whether rows are the same in two versions, as far as both have the same columns."""
     *old, old_id = _columns(table, before)
     *new, new_id = _columns(table, after)
     known = {_identity(column): column.exact.name for column in new}
     shared = [(column.exact.name, known[_identity(column)]) for column in old if _identity(column) in known]
-    old_rows = table.rows_at(call, ids, before)
-    new_rows = table.rows_at(call, ids, after)
+    old_rows = table.at_version(before).rows_by_id(call, ids)
+    new_rows = table.at_version(after).rows_by_id(call, ids)
     read = old_rows.column(old_id.exact.name).to_numpy()
     one = _ordered(old_rows, [*(name for name, _ in shared), old_id.exact.name], read)
     other = _ordered(new_rows, [*(name for _, name in shared), new_id.exact.name], read)

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparkport.spark.commit.conflict_detection import FinalConflictError, Ids
+from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.deletion_vectors import deleted_positions, inline_vector
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot, total_rows
+from sparkport.spark.read.snapshot import Located
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.snapshots import OwnWrite, TableView
-from sparkport.spark.write.deletion_vector_update import Located, Positions
 
 Locate = Callable[[DeltaSnapshot, Ids], Located | None]
 """Returns where the rows with these ids are in a snapshot, None if that cannot be told."""
@@ -61,7 +62,7 @@ def _with_write(
     return replace(found, files=tuple(file for file in files if file.row_count != 0))
 
 
-def _located_files(table: str, found: DeltaSnapshot, ids: Ids, locate: Locate) -> dict[str, Positions]:
+def _located_files(table: str, found: DeltaSnapshot, ids: Ids, locate: Locate) -> dict[str, Ids]:
     """Return where the rows with these ids are, by the path of their files."""
     if not len(ids) or not found.files:
         return {}
@@ -71,21 +72,21 @@ def _located_files(table: str, found: DeltaSnapshot, ids: Ids, locate: Locate) -
     return {file.path: positions for file, positions in located.files()}
 
 
-def _without(file: DataFile, root: str, positions: Positions | None) -> DataFile:
+def _without(file: DataFile, root: str, positions: Ids | None) -> DataFile:
     return file if positions is None else _marked(file, [*_deleted(file, root), positions])
 
 
-def _only(file: DataFile, root: str, positions: Positions) -> DataFile:
+def _only(file: DataFile, root: str, positions: Ids) -> DataFile:
     assert file.physical_rows is not None
     others = np.setdiff1d(np.arange(file.physical_rows), positions, assume_unique=True)
     return _marked(file, [*_deleted(file, root), others]) if len(others) else file
 
 
-def _deleted(file: DataFile, root: str) -> list[Positions]:
+def _deleted(file: DataFile, root: str) -> list[Ids]:
     return [] if file.deletion_vector is None else [deleted_positions(file.deletion_vector, root)]
 
 
-def _marked(file: DataFile, deleted: Iterable[Positions]) -> DataFile:
+def _marked(file: DataFile, deleted: Iterable[Ids]) -> DataFile:
     return replace(file, deletion_vector=inline_vector(np.unique(np.concatenate(list(deleted)))))
 
 

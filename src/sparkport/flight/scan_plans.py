@@ -1,0 +1,80 @@
+"""Plans of scans: made when endpoints are asked for, and found again when their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from msgspec import structs
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import current_arrow_schema
+from sparkport.catalog.scan import PlannedScan, ScanOptions, ScanSlice
+from sparkport.catalog.tables import DirectTable, PlanningTable, SplittableTable, Table
+from sparkport.protocol import predicates
+from sparkport.protocol.ticket import Ticket
+from sparkport.toolkit.bounded_cache import BoundedCache
+
+_MAX_PLANS = 64
+
+
+def scan_options(ticket: Ticket) -> ScanOptions:
+    """Return what a ticket reads. Raises InvalidRequestError for a filter that cannot be decoded."""
+    return ScanOptions(
+        columns=ticket.columns,
+        filter=predicates.decode(ticket.filters),
+        time_point=ticket.time_point,
+        slice=ticket.slice,
+    )
+
+
+class ScanPlans:
+    """Keeps the last plans, each for whoever asked for it; one that is gone is made again from the ticket."""
+
+    def __init__(self) -> None:
+        self._plans: BoundedCache[tuple[str, str | None, Ticket], tuple[Table, PlannedScan]] = BoundedCache(
+            _MAX_PLANS
+        )
+
+    def get(self, call: Call, table: Table, ticket: Ticket) -> PlannedScan:
+        """Return the plan of the scan that a ticket is for, or for a slice of."""
+        whole = structs.replace(ticket, slice_index=0, slice_count=1)
+        key = call.principal, call.transaction_id, whole
+        kept = self._plans.get(key)
+        # A dropped and re-created table is another one.
+        if kept is not None and kept[0] is table:
+            return kept[1]
+        plan = _plan(call, table, scan_options(whole))
+        self._plans.put(key, (table, plan))
+        return plan
+
+
+def _plan(call: Call, table: Table, options: ScanOptions) -> PlannedScan:
+    if isinstance(table, PlanningTable):
+        return table.plan_scan(call, options)
+    count = max(1, table.slice_count(call, options)) if isinstance(table, SplittableTable) else 1
+    return _UnplannedScan(table, options, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnplannedScan:
+    """A scan of a table that decides everything when it is read."""
+
+    table: Table
+    options: ScanOptions
+    slice_count: int
+
+    def arrow_schema(self, call: Call) -> pa.Schema:
+        """Return all columns of the state."""
+        return current_arrow_schema(call, self.table, self.options.time_point)
+
+    def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
+        """Return the files that the table names."""
+        if not isinstance(self.table, DirectTable):
+            return None
+        return self.table.direct_files(call, replace(self.options, slice=part))
+
+    def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
+        """Scan the table."""
+        return self.table.scan(call, replace(self.options, slice=part))

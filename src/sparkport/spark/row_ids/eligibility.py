@@ -1,0 +1,26 @@
+"""Which tables may get row ids: a column for them, or ids in rows that others have added."""
+
+from __future__ import annotations
+
+from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.features import Work, unsupported_features
+
+PROPERTY = "sparkport.adopt"
+"""The table property that forbids (`false`) to add a column for the row ids, whatever the server does."""
+
+_NEWEST_WRITER = 7
+_IDENTITY = "delta.identity.start"
+
+
+def is_adoptable(protocol: Protocol, metadata: Metadata) -> bool:
+    """Tell whether a table without a column for the row ids may get one."""
+    return metadata.configuration.get(PROPERTY, "true").lower() != "false" and can_rewrite(protocol, metadata)
+
+
+def can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
+    """Tell whether rows of a table may be written again with nothing but their ids changed."""
+    if metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
+        return False
+    if any(_IDENTITY in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
+        return False
+    return protocol.min_writer <= _NEWEST_WRITER and not unsupported_features(protocol, Work.REWRITE)
