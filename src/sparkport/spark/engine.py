@@ -39,6 +39,7 @@ class Engine:
         trash_hours: float = 24.0,
     ) -> None:
         self.host = host
+        self.capabilities = host.capabilities
         self.direct_reads = direct_reads
         self.adopts = adopts
         self.jobs = Jobs(host)
@@ -76,7 +77,7 @@ class Engine:
 
         All statements on it that run at the same time get the same object.
         """
-        log, joins_keys = self.log(root), not self.host.is_connect
+        log, joins_keys = self.log(root), self.capabilities.delta_transactions
         with self._lock:
             kept = self._commits.get((root, table_id))
             if kept is None:

@@ -132,7 +132,7 @@ class DeltaTable(DynamicTable):
             versions.begin_write()
             version = alter(call, versions, change)
             if version is not None:
-                is_certain = not versions.engine.host.is_connect
+                is_certain = versions.engine.capabilities.delta_transactions
                 versions.wrote(call, OwnWrite(version, NO_IDS, NO_IDS, is_certain=is_certain))
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:

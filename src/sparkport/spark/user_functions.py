@@ -41,7 +41,7 @@ class SparkScalars:
     def add(self, function: Offloadable) -> Offloaded:
         """Take over a function. Raises ValueError if it cannot be sent to Spark's workers."""
         task = _task(function)
-        _ship_by_value(function.function, ours=not self._engine.host.is_embedded)
+        _ship_by_value(function.function, ours=not self._engine.capabilities.local_tasks)
         try:
             cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
         except Exception as error:

@@ -174,7 +174,9 @@ class TableVersions:
 
     def adopts(self, header: TableHeader | DeltaSnapshot) -> bool:
         """Tell whether a table that has no row ids gets them when they are needed."""
-        if not self.engine.adopts or self.engine.host.is_connect or self.is_read_directly(header):
+        if not self.engine.adopts or not self.engine.capabilities.delta_transactions:
+            return False
+        if self.is_read_directly(header):
             return False
         return is_adoptable(header.protocol, header.metadata)
 

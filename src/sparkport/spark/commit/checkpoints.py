@@ -39,7 +39,7 @@ class Checkpointing:
 
     def tend(self, table: str, log: DeltaLog) -> None:
         """Begin to write a checkpoint if one is due."""
-        if self._jobs.host.is_connect or self._writing.locked():
+        if not self._jobs.host.capabilities.delta_transactions or self._writing.locked():
             return  # over Spark Connect Delta writes them itself
         try:
             newest, last = log.last_checkpoint()

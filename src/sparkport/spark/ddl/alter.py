@@ -118,7 +118,7 @@ def _alter(
     if plan is None:
         return None
     _check_possible(call, table, plan, change)
-    if table.engine.host.is_connect:
+    if not table.engine.capabilities.delta_transactions:
         _check_rows(call, table, plan)
         altered = alter_connect.work(table, plan.base.state, plan.alteration, change)
         with closed:
@@ -195,7 +195,7 @@ def _check_possible(call: Call, table: TableVersions, plan: _Plan, change: Table
         raise UnsupportedOperationError("table", table.name, "DROP COLUMN while it is clustered")
     if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
         raise UnsupportedOperationError("table", table.name, "this while it has generated columns")
-    if delta_checks(metadata) and not table.engine.host.is_connect:
+    if delta_checks(metadata) and table.engine.capabilities.delta_transactions:
         work = functools.partial(delta_transactions.dependent_checks, table.root, path)
         for text in table.engine.jobs.run(call, str(table), work):
             raise PreconditionError(

@@ -50,8 +50,8 @@ def catalog_functions(
     described = [kind(engine, catalog) for kind in (Detail, Files, History, TableChanges, Optimize)]
     vacuums = [Vacuum(engine, catalog, by_name=by_name) for by_name in (True, False)]
     query: TableFunction
-    if engine.host.is_connect or not switches.query:
-        query = DisabledQuery(_CONNECT if engine.host.is_connect and switches.query else _HOW)
+    if not engine.capabilities.job_groups or not switches.query:
+        query = DisabledQuery(_CONNECT if switches.query else _HOW)
     else:
         runner = _runner(engine, scalars)
         engine.on_close(runner.stop)
@@ -61,7 +61,7 @@ def catalog_functions(
 
 def _runner(engine: Engine, scalars: SparkScalars) -> QueryRunner:
     """Return what runs queries: on the server's own machine a process that can be killed by itself."""
-    if engine.host.is_embedded:
+    if engine.capabilities.local_tasks:
         return ProcessRunner(engine.host.settings, scalars.pickled)
     # A second driver would need executors of its own, which a cluster may not have to give.
     return SessionRunner(engine.jobs, scalars.register)

@@ -70,7 +70,7 @@ class ArrowScan:
     def __init__(self, jobs: Jobs, sizes: Sizes) -> None:
         self._jobs = jobs
         self._sizes = sizes
-        self._is_local = jobs.host.is_embedded
+        self._is_local = jobs.host.capabilities.local_tasks
         self._ahead = jobs.host.settings.cores + 1 if self._is_local else _REMOTE_AHEAD
         if not self._is_local:
             # Executors elsewhere have pyarrow, but not sparkport.

@@ -34,12 +34,13 @@ def scan(
     client stalls.
     """
     names = [field.name for field in stored]
-    if jobs.host.is_connect:
-        rows = jobs.stream(call, table, lambda session: _over_connect(query(session)))
-    elif jobs.host.is_embedded:
+    capabilities = jobs.host.capabilities
+    if capabilities.local_tasks:
         rows = _spooled(jobs, call, table, query)
-    else:
+    elif capabilities.job_groups:
         rows = _collected(jobs, call, table, query)
+    else:
+        rows = jobs.stream(call, table, lambda session: _over_connect(query(session)))
     for batch in rows:
         yield pa.RecordBatch.from_arrays(batch.columns, names) if names else batch.select([])
 

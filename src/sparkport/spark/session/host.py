@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.errors import is_session_lost, translated, user_failure
+from sparkport.spark.session.capabilities import Capabilities
 from sparkport.spark.session.class_archive import archive_options
 from sparkport.spark.session.delta_jars import Progress, delta_jars
 from sparkport.spark.session.java_home import find_java
@@ -81,6 +82,11 @@ class SparkHost:
     def is_embedded(self) -> bool:
         """Whether Spark runs in a process of the server's own, on this machine alone."""
         return self.settings.is_embedded
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the session can do for the server."""
+        return self.settings.capabilities
 
     @property
     def process_id(self) -> int | None:

@@ -183,7 +183,7 @@ class Jobs:
     @contextlib.contextmanager
     def _marked(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
         """Let the jobs that this thread starts be found again."""
-        if not self.host.is_connect:
+        if self.host.capabilities.job_groups:
             session.sparkContext.setJobGroup(group, f"scan of {table}")
             yield
             return
@@ -194,7 +194,7 @@ class Jobs:
             session.removeTag(group)
 
     def _progress(self, group: str) -> Progress | None:
-        if self.host.is_connect:
+        if not self.host.capabilities.job_groups:
             return None
         stages = self._stages(group)
         return Progress(
@@ -234,11 +234,11 @@ class Jobs:
     def _interrupt(self, group: str) -> None:
         try:
             with self.host.use(Call()) as session:
-                if self.host.is_connect:
-                    session.interruptTag(group)
-                else:
+                if self.host.capabilities.job_groups:
                     # Also what has not come to Spark yet: a thread may be about to start its job.
                     session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+                else:
+                    session.interruptTag(group)
         except SparkportError as error:  # with its session the job is gone too
             _log.debug("nothing to cancel", reason=str(error))
 

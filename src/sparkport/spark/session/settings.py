@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparkport.spark.session.capabilities import CLUSTER, CONNECT, EMBEDDED, Capabilities
+
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _MASTERS = ("spark://", "k8s://")
 
@@ -104,6 +106,13 @@ class SparkSettings:
     def is_embedded(self) -> bool:
         """Whether Spark runs in a process of the server's own, on this machine alone."""
         return not self.is_connect and _LOCAL.fullmatch(self.master) is not None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the session can do for the server."""
+        if self.is_connect:
+            return CONNECT
+        return EMBEDDED if self.is_embedded else CLUSTER
 
     @property
     def cores(self) -> int:

@@ -61,7 +61,7 @@ def ensure_row_ids(call: Call, table: TableVersions) -> None:
 def _backfill(call: Call, table: TableVersions, seen: DeltaSnapshot, *, adopts: bool) -> int | None:
     """Return the first version in which all rows have ids, None if that is the one that is seen."""
     engine = table.engine
-    if _is_complete(engine, seen) or engine.host.is_connect:
+    if _is_complete(engine, seen) or not engine.capabilities.delta_transactions:
         return None
     # Inside the lock, where the table is not renamed.
     with table.lock.shared(call), engine.commits(table.root, table.table_id, str(table)).alone(call):

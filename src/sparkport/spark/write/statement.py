@@ -177,7 +177,8 @@ def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
 
 def _own_layout(table: TableVersions, metadata: Metadata) -> Layout | None:
     """Return how new rows lie in files of a table, None if only Spark can write these."""
-    if table.engine.host.is_connect or not can_write(table.root, table.header().protocol, metadata):
+    has_transactions = table.engine.capabilities.delta_transactions
+    if not has_transactions or not can_write(table.root, table.header().protocol, metadata):
         return None
     layout = layout_of(metadata)
     # Should the table be changed meanwhile, Spark reads the files, and must not take names apart.

@@ -18,7 +18,9 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import rowid_name
 from sparkport.errors import (
+    ConflictError,
     InvalidRequestError,
+    NotFoundError,
     PreconditionError,
     RowNotFoundError,
     SchemaMismatchError,
@@ -32,7 +34,7 @@ from sparkport.spark.model.schema_evolution import bare
 from sparkport.spark.read.snapshot import Located, TableSnapshot
 from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import are_provisional
-from sparkport.spark.types import decode
+from sparkport.spark.types import decode, decode_batches
 from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
 from sparkport.spark.write import deletion_vector_update, file_rewrite, merge_sql
@@ -75,13 +77,14 @@ class RowIdStatement(SparkStatement):
         if any(column.logical.lower() == "_metadata" for column in self._columns):
             reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
             raise UnsupportedOperationError("table", self._name, reason)
-        self._has_delta_transactions = not target.engine.host.is_connect
+        self._has_delta_transactions = target.engine.capabilities.delta_transactions
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
         self._held_ids = Reservation(call.resources.rows)
         self._held_rows = Reservation(call.resources.rows)
         self._distinct = NO_IDS
+        self._last_plan: _Plan | None = None
         self._is_rewritten = False
 
     def commit(self) -> int:
@@ -97,6 +100,7 @@ class RowIdStatement(SparkStatement):
         self._release()
 
     def _release(self) -> None:
+        self._last_plan = None
         self._held_ids.release()
         self._held_rows.release()
 
@@ -105,11 +109,12 @@ class RowIdStatement(SparkStatement):
         self._held_ids.add(_COPIES_OF_IDS * ids.nbytes)
         self._ids.append(ids)
 
+    def _prepare(self) -> None:
+        self._distinct = np.unique(np.concatenate([*self._ids, NO_IDS]))
+
     def _applied(self, key: StatementKey | None) -> Committed:
-        ids = np.concatenate([*self._ids, NO_IDS])
-        if not len(ids):
+        if not len(self._distinct):
             return Committed(0)
-        self._distinct = np.unique(ids)
         with self._commits.alone(self._call):
             return self._commits.change(self._call, key, functools.partial(self._planned, key))
 
@@ -131,11 +136,15 @@ class RowIdStatement(SparkStatement):
     def _plan(self, *, whole: bool) -> _Plan:
         """Find the rows in the newest version, and make sure that they are as the statement has read them.
 
-        `whole` is to read all of their columns, if there are not too many.
+        `whole` is to read all of their columns, if there are not too many. Rows are not read again in a
+        version in which they were read before.
         """
-        self._held_rows.release()  # of a try that another writer has beaten
         base = self._target.newest()
         self._check_same_table(base.metadata)
+        last = self._last_plan
+        if last is not None and last.base.version == base.version:
+            return last
+        self._held_rows.release()  # of a try that another writer has beaten
         if whole:
             self._check_same_columns(base.metadata)
         ids = self._distinct
@@ -149,7 +158,8 @@ class RowIdStatement(SparkStatement):
             max_bytes = limit if whole and is_small else 0
             located = base.locate(self._call, ids, self._held_rows, max_bytes=max_bytes)
         rows = located.rows if located else base.rows_by_id(self._call, ids, (self._rowid,))
-        return _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
+        self._last_plan = _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
+        return self._last_plan
 
     def _each_once(self, present: Ids) -> Ids:
         """Refuse to change a row by an id that another has too."""
@@ -291,10 +301,11 @@ class UpdateStatement(RowIdStatement):
         ids = np.concatenate([*self._ids, NO_IDS])
         if len(np.unique(ids)) < len(ids):
             self._keep_last(ids)
+        super()._prepare()
         if self._checks.has_expressions:
-            # The commit tells of rows that are missing, and of who has removed them.
-            with contextlib.suppress(RowNotFoundError):
-                for place, rows in enumerate(self._changed_rows(self._target.newest())):
+            # What is wrong with the rows is told by the commit, unless the statement was done before.
+            with contextlib.suppress(ConflictError, NotFoundError, PreconditionError):
+                for place, rows in enumerate(self._changed_rows(self._plan(whole=True))):
                     self._checks.evaluate(place, rows)
 
     def _readded(self) -> Ids:
@@ -331,15 +342,17 @@ class UpdateStatement(RowIdStatement):
         if not self._checks.has_any:
             return
         self._checks.forget_keys()  # of a try that another writer has beaten
-        for place, rows in enumerate(self._changed_rows(plan.base)):
+        for place, rows in enumerate(self._changed_rows(plan)):
             self._checks.add_evaluated(place, rows)
         self._checks.check_keys(plan.base, self._distinct)
 
-    def _changed_rows(self, base: TableSnapshot) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as they will be: those of a snapshot with the new values."""
+    def _changed_rows(self, plan: _Plan) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as they will be: those of a plan with the new values."""
+        located = self._decoded(plan.located) if plan.located and plan.located.is_whole else None
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
-            rows = self._ordered(base.rows_by_id(self._call, ids), ids)
+            old = plan.base.rows_by_id(self._call, ids) if located is None else located
+            rows = self._ordered(old, ids)
             if rows.num_rows < len(ids):
                 raise RowNotFoundError(int(np.setdiff1d(ids, rows.column(self._rowid).to_numpy())[0]))
             for column in self._set:
@@ -347,6 +360,12 @@ class UpdateStatement(RowIdStatement):
                 values = decode(staged.column(column.logical), column.exact)
                 rows = rows.set_column(index, column.exact, values)
             yield rows.select(self._plain.names)
+
+    def _decoded(self, located: Located) -> pa.Table:
+        """Return located rows with the values that clients see."""
+        stored = located.rows.select(self._shown.names).to_batches()
+        batches = [rows for batch in stored for rows in decode_batches(batch, self._shown)]
+        return pa.Table.from_batches(batches, self._shown)
 
     def _keep_last(self, ids: Ids) -> None:
         """Let the last value for a row win, as it would one batch at a time."""

@@ -10,6 +10,7 @@ import pytest
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
+from sparkport.spark.session.capabilities import EMBEDDED
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
 
@@ -40,7 +41,7 @@ class Session:
 class Host:
     """Gives out one session."""
 
-    is_connect = False
+    capabilities = EMBEDDED
 
     def __init__(self) -> None:
         self.given = Session()
