@@ -22,7 +22,7 @@ from sparkport.expressions.evaluation import (
 from sparkport.toolkit.keys import example
 
 
-def declared(
+def resolve_constraints(
     call: Call, arrow_schema: pa.Schema, options: CreateTableOptions
 ) -> tuple[pa.Schema, TableConstraints]:
     """Return the columns and constraints that CREATE TABLE describes.

@@ -27,7 +27,7 @@ from sparkport.errors import (
     NotFoundError,
     SchemaNotEmptyError,
 )
-from sparkport.expressions.constraints import declared
+from sparkport.expressions.constraints import resolve_constraints
 from sparkport.memory.commits import Commits
 from sparkport.memory.table import MemoryTable
 from sparkport.memory.transactions import MemoryTransactions
@@ -153,7 +153,7 @@ class MemorySchema(RevertibleSchema):
         """Make an empty table."""
         _check_name("table", name)
         check_new_columns(arrow_schema)
-        state = TableState(*declared(call, arrow_schema, options))
+        state = TableState(*resolve_constraints(call, arrow_schema, options))
         with self._catalog.commits.lock:
             call.check()
             self._catalog.check_present(self)

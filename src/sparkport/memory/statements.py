@@ -113,7 +113,7 @@ class MemoryStatement(Statement):
                 check_returnable(done, returning=self._returning)
                 return newest.state, ids[:0], done
             state, touched, count = self._apply(call, newest, ids)
-            return state.txn_entries(key.name, key.outcome(count)), touched, count
+            return state.with_outcome(key.name, key.outcome(count)), touched, count
 
         return self._target.commit(self._call, change, self._held)
 

@@ -36,7 +36,7 @@ class TableState:
     rows: Rows = field(default_factory=Rows)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
-    def txn_entries(self, key: str, outcome: Outcome) -> TableState:
+    def with_outcome(self, key: str, outcome: Outcome) -> TableState:
         """Return the state with one more outcome; the oldest of very many are forgotten."""
         kept = dict(
             itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MAX_OUTCOMES + 1), None)

@@ -10,7 +10,7 @@ from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.snapshot import Reader
-from sparkport.spark.read.splits import Sizes
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.row_ids.allocator import RowIds
 from sparkport.spark.row_ids.provisional import greatest_id
 from sparkport.spark.session.host import SparkHost
@@ -31,7 +31,7 @@ class Engine:
         host: SparkHost,
         *,
         warehouse: str | None = None,
-        sizes: Sizes | None = None,
+        sizes: SplitSizes | None = None,
         read_mode: ReadMode = ReadMode.AUTO,
         direct_reads: bool = False,
         adopts: bool = False,
@@ -43,7 +43,7 @@ class Engine:
         self.direct_reads = direct_reads
         self.adopts = adopts
         self.jobs = Jobs(host)
-        self.reader = Reader(self.jobs, sizes or Sizes(), read_mode)
+        self.reader = Reader(self.jobs, sizes or SplitSizes(), read_mode)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.trash = Trash(self.warehouse.root, trash_hours)
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)

@@ -21,7 +21,7 @@ from sparkport.errors import CancelledError, DeadlineExceededError
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read import sql_scan
-from sparkport.spark.read.splits import Sizes
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.read.spool import spool_partition
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
@@ -53,7 +53,7 @@ def eventually(condition: Callable[[], bool], seconds: float = _PATIENCE) -> flo
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the lake, read in many small units."""
-    engine = Engine(spark_host, sizes=Sizes(first_task=700, task=700))
+    engine = Engine(spark_host, sizes=SplitSizes(first_task=700, task=700))
     yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
     engine.jobs.close()
 

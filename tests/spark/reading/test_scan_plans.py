@@ -15,7 +15,7 @@ from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read import planning
-from sparkport.spark.read.splits import Sizes
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.session.host import SparkHost
 from tests.e2e.spark.lake import equals
 from tests.flight_client import Flight, path_descriptor, table_of
@@ -37,7 +37,7 @@ def table(lake: Lake) -> str:
 @pytest.fixture
 def catalog(spark_host: SparkHost) -> Iterator[SparkCatalog]:
     """Return a catalog that makes an endpoint of each file."""
-    engine = Engine(spark_host, sizes=Sizes(endpoint=1, first_task=1, task=1))
+    engine = Engine(spark_host, sizes=SplitSizes(endpoint=1, first_task=1, task=1))
     yield SparkCatalog(engine)
     engine.jobs.close()
 

@@ -12,7 +12,7 @@ from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator,
 from sparkport.errors import NotFoundError
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.read.splits import Sizes
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake, ids
 
@@ -20,7 +20,7 @@ from tests.spark.reading.lake import Lake, ids
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the same lake, read in many small parts."""
-    engine = Engine(spark_host, sizes=Sizes(endpoint=4_000, first_task=500, task=1_500, max_endpoints=7))
+    engine = Engine(spark_host, sizes=SplitSizes(endpoint=4_000, first_task=500, task=1_500, max_endpoints=7))
     yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
     engine.jobs.close()
 

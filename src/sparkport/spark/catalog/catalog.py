@@ -35,7 +35,7 @@ from sparkport.errors import (
     SparkportError,
     UnsupportedOperationError,
 )
-from sparkport.expressions.constraints import declared
+from sparkport.expressions.constraints import resolve_constraints
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.commit.staging import new_folder
@@ -124,7 +124,7 @@ class SparkCatalog(DynamicCatalog):
     @contextlib.contextmanager
     def changing(self, call: Call) -> Iterator[None]:
         """Make, move or remove folders, alone: on what is there now, and so that it is seen at once."""
-        with self._ddl.alone(call), writing():
+        with self._ddl.exclusive(call), writing():
             self.engine.warehouse.expire()
             try:
                 yield
@@ -166,7 +166,7 @@ class SparkCatalog(DynamicCatalog):
                 check_no_table_inside(root)
             tables = [self.table(entry) for entry in entries.values()]
             for table in tables:
-                closed.enter_context(table.versions.lock.alone(call))
+                closed.enter_context(table.versions.lock.exclusive(call))
             for table in tables:
                 # Another server may be faster.
                 with contextlib.suppress(NotFoundError), exclusive(call, table.root, str(table)):
@@ -222,7 +222,7 @@ class SparkCatalog(DynamicCatalog):
         """Give a table another name, under which it is there at once; the old one is free then."""
         if not name:
             raise InvalidRequestError("a table needs a name")
-        with self.changing(call), table.versions.lock.alone(call):
+        with self.changing(call), table.versions.lock.exclusive(call):
             entries = self.engine.warehouse.listing().schemas.get(table.schema, {})
             if table.name not in entries:
                 raise NotFoundError("table", str(table), entries)
@@ -337,7 +337,7 @@ class SparkSchema(RevertibleSchema):
             raise InvalidRequestError("a table needs a name")
         path = f"{self._name}.{name}"
         check_new_columns(arrow_schema)
-        columns, constraints = declared(call, arrow_schema, options)
+        columns, constraints = resolve_constraints(call, arrow_schema, options)
         catalog, engine = self._catalog, self._catalog.engine
         with catalog.changing(call):
             if catalog.schema(call, self._name) is None:
@@ -354,7 +354,7 @@ class SparkSchema(RevertibleSchema):
             if existing is None:
                 catalog.create(call, path, made)
             else:
-                with existing.versions.lock.alone(call):
+                with existing.versions.lock.exclusive(call):
                     work = functools.partial(replace_delta, made)
                     engine.jobs.run(call, path, while_writing(root, path, work))
                     if existing.name != name and "://" not in root:
@@ -373,7 +373,7 @@ class SparkSchema(RevertibleSchema):
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
-            with table.versions.lock.alone(call), exclusive(call, table.root, str(table)):
+            with table.versions.lock.exclusive(call), exclusive(call, table.root, str(table)):
                 self._catalog.drop(table)
 
     def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
@@ -382,7 +382,7 @@ class SparkSchema(RevertibleSchema):
             table = self.table(call, name)
             if table is None:
                 return False
-            with table.versions.lock.alone(call), exclusive(call, table.root, str(table)):
+            with table.versions.lock.exclusive(call), exclusive(call, table.root, str(table)):
                 if table.snapshot(call, None).time_point != made:
                     return False
                 return self._catalog.undo(table)

@@ -108,7 +108,7 @@ class CommitQueue:
         self._together, self._seconds = 1, 0.0  # of the last joint commit
 
     @contextlib.contextmanager
-    def alone(self, call: Call) -> Iterator[None]:
+    def exclusive(self, call: Call) -> Iterator[None]:
         """Be the only one that changes rows; wait for it as long as the call lives."""
         while not self._changing.acquire(timeout=_POLL_SECONDS):
             call.check()
@@ -118,7 +118,7 @@ class CommitQueue:
             self._changing.release()
 
     @contextlib.contextmanager
-    def turn(self, call: Call, key: StatementKey | None) -> Iterator[None]:
+    def for_key(self, call: Call, key: StatementKey | None) -> Iterator[None]:
         """Be the only one with a key, if there is one; wait for it as long as the call lives."""
         if key is None:
             yield
@@ -139,7 +139,7 @@ class CommitQueue:
         """
         return None if key is None else key.matched(recorded(self._log.transactions(), key.name))
 
-    def change(self, call: Call, key: StatementKey | None, plan: Callable[[], Change | None]) -> Committed:
+    def apply(self, call: Call, key: StatementKey | None, plan: Callable[[], Change | None]) -> Committed:
         """Plan and run a change of rows, again when an outside writer was faster. The caller is alone.
 
         Every attempt is planned anew, and commits on the very version that it was planned for. With a

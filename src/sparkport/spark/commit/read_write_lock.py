@@ -33,7 +33,7 @@ class ReadWriteLock:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def alone(self, call: Call) -> Iterator[None]:
+    def exclusive(self, call: Call) -> Iterator[None]:
         """Be inside alone: those inside finish first, and nobody comes after them."""
         with self._changed:
             self._wait_open(call)

@@ -98,12 +98,12 @@ def alter(call: Call, table: TableVersions, change: TableChange) -> int | None:
                 pass
         call.wait_cancelled(_PAUSE_SECONDS)
         call.check()
-    with table.lock.alone(call):
+    with table.lock.exclusive(call):
         return _alter(call, table, change, contextlib.nullcontext())
 
 
 def _closed(call: Call, table: TableVersions, *, whether: bool) -> contextlib.AbstractContextManager[None]:
-    return table.lock.alone(call) if whether else contextlib.nullcontext()
+    return table.lock.exclusive(call) if whether else contextlib.nullcontext()
 
 
 def _alter(

@@ -73,7 +73,7 @@ class _Maintenance:
             inside.enter_context(table.versions.lock.shared(call))
             # Of two that touch the same files Delta lets only one win.
             table_id = table.versions.table_id
-            inside.enter_context(self._engine.commits(table.root, table_id, str(table)).alone(call))
+            inside.enter_context(self._engine.commits(table.root, table_id, str(table)).exclusive(call))
             yield _row("running", {})
             guarded = while_writing(table.root, str(table), work)
             steps = self._engine.jobs.run_with_progress(call, str(table), guarded, seconds=_REPORT_SECONDS)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog.call import Call
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.model.columns import TableColumn
-from sparkport.spark.read.splits import ScanTask, Sizes, file_slice, scan_tasks
+from sparkport.spark.read.splits import ScanTask, SplitSizes, file_slice, scan_tasks
 from sparkport.spark.read.spool import read_spool_file, spool_folder
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.spark.worker import julian_dates, parquet
@@ -67,7 +67,7 @@ class ArrowScan:
     stalls holds no task. From elsewhere the rows come as the results of the job.
     """
 
-    def __init__(self, jobs: Jobs, sizes: Sizes) -> None:
+    def __init__(self, jobs: Jobs, sizes: SplitSizes) -> None:
         self._jobs = jobs
         self._sizes = sizes
         self._is_local = jobs.host.capabilities.local_tasks

@@ -20,7 +20,7 @@ from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
 from sparkport.spark.read.mode import ReadMode
-from sparkport.spark.read.splits import Sizes, all_or_none, endpoint_count, files_of
+from sparkport.spark.read.splits import SplitSizes, all_or_none, endpoint_count, files_of
 from sparkport.spark.row_ids.provisional import first_numbers, lacks_all_ids
 from sparkport.spark.worker.parquet import ReadPlan
 
@@ -54,7 +54,7 @@ def plan_scan(
     columns: Sequence[TableColumn],
     arrow_schema: pa.Schema,
     options: ScanOptions,
-    sizes: Sizes,
+    sizes: SplitSizes,
     mode: ReadMode,
 ) -> ScanPlan:
     """Plan a scan. Raises NotFoundError for a column that the snapshot does not have."""

@@ -44,7 +44,7 @@ from sparkport.spark.read.collecting import Collector
 from sparkport.spark.read.metadata_only import metadata_only_rows
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.planning import ScanPlan, matching_files, missing_ids, plan_scan, sql_reason
-from sparkport.spark.read.splits import FILE_NUMBER, Sizes
+from sparkport.spark.read.splits import FILE_NUMBER, SplitSizes
 from sparkport.spark.read.sql_query import delta_query
 from sparkport.spark.session.jobs import Jobs
 from sparkport.spark.types import decode, decode_batches, pushable
@@ -63,7 +63,7 @@ Ids = npt.NDArray[np.int64]
 class Reader:
     """What reads the snapshots of all tables of an engine."""
 
-    def __init__(self, jobs: Jobs, sizes: Sizes, mode: ReadMode) -> None:
+    def __init__(self, jobs: Jobs, sizes: SplitSizes, mode: ReadMode) -> None:
         self.jobs = jobs
         self.sizes = sizes
         self.mode = mode

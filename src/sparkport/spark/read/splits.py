@@ -25,7 +25,7 @@ _END = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class SplitSizes:
     """How large the parts of a scan are, in bytes of Parquet that have to be read.
 
     A scan begins with small tasks, so that its first rows come soon.
@@ -53,7 +53,7 @@ class ScanTask:
     ranges: tuple[ByteRange, ...]
 
 
-def endpoint_count(files: Sequence[DataFile], sizes: Sizes) -> int:
+def endpoint_count(files: Sequence[DataFile], sizes: SplitSizes) -> int:
     """Return into how many endpoints a scan of these files is best cut."""
     total = sum(file.size for file in files)
     return max(1, min(len(files), sizes.max_endpoints, round(total / sizes.endpoint)))
@@ -82,7 +82,9 @@ def all_or_none(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataF
     return [] if part.index else list(files)
 
 
-def scan_tasks(files: Sequence[DataFile], sizes: Sizes, *, share: float, small: int) -> Iterator[ScanTask]:
+def scan_tasks(
+    files: Sequence[DataFile], sizes: SplitSizes, *, share: float, small: int
+) -> Iterator[ScanTask]:
     """Yield the tasks of an endpoint, in the order of its files.
 
     `share` is how much of each file is read; the first `small` tasks are small ones.
@@ -138,7 +140,7 @@ def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Sca
         raise PartitionValueError(root, name, text, kind) from error
 
 
-def _byte_ranges(files: Sequence[DataFile], sizes: Sizes, share: float) -> Iterator[ByteRange]:
+def _byte_ranges(files: Sequence[DataFile], sizes: SplitSizes, share: float) -> Iterator[ByteRange]:
     """Yield whole files, and large ones in ranges: a task reads the row groups that begin in its range."""
     for file in files:
         count = max(1, round(file.size * share / (2 * sizes.task)))

@@ -66,13 +66,13 @@ def _is_same(call: Call, table: TableVersions, ids: Ids, before: int, after: int
     old_rows = table.at_version(before).rows_by_id(call, ids)
     new_rows = table.at_version(after).rows_by_id(call, ids)
     read = old_rows.column(old_id.exact.name).to_numpy()
-    one = _ordered(old_rows, [*(name for name, _ in shared), old_id.exact.name], read)
-    other = _ordered(new_rows, [*(name for _, name in shared), new_id.exact.name], read)
+    one = _sorted_by_ids(old_rows, [*(name for name, _ in shared), old_id.exact.name], read)
+    other = _sorted_by_ids(new_rows, [*(name for _, name in shared), new_id.exact.name], read)
     # NaN is not equal to itself, but to its bytes.
     return bool(one.equals(other) or one.serialize() == other.serialize())
 
 
-def _ordered(rows: pa.Table, names: list[str], wanted: Ids) -> pa.RecordBatch:
+def _sorted_by_ids(rows: pa.Table, names: list[str], wanted: Ids) -> pa.RecordBatch:
     """Return those of the rows that are wanted by their ids, which are the last of the named columns."""
     ids = rows.column(names[-1]).to_numpy()
     order = np.argsort(ids)

@@ -64,7 +64,7 @@ def _backfill(call: Call, table: TableVersions, seen: DeltaSnapshot, *, adopts: 
     if _is_complete(engine, seen) or not engine.capabilities.delta_transactions:
         return None
     # Inside the lock, where the table is not renamed.
-    with table.lock.shared(call), engine.commits(table.root, table.table_id, str(table)).alone(call):
+    with table.lock.shared(call), engine.commits(table.root, table.table_id, str(table)).exclusive(call):
         for _ in range(_MAX_TRIES):
             newest = table.log.snapshot()
             if _is_complete(engine, newest):

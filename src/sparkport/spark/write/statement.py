@@ -44,23 +44,23 @@ class SparkStatement(Statement):
     def __init__(
         self,
         call: Call,
-        target: TableVersions,
+        table: TableVersions,
         *,
         returning: bool,
         columns: tuple[str, ...] = (),
     ) -> None:
-        engine = target.engine
+        engine = table.engine
         self._call = call
-        self._target = target
-        self._name = target.name
-        self._path = str(target)
+        self._table = table
+        self._name = table.name
+        self._path = str(table)
         self._transactions = engine.transactions
         self._transactions.check(call)
         self._returning = returning
-        self._root = target.root
-        self._metadata = target.header().metadata
-        self._commits: CommitQueue = engine.commits(target.root, self._metadata.table_id, self._path)
-        self._row_ids = engine.row_ids(target.root, self._metadata.table_id)
+        self._root = table.root
+        self._metadata = table.header().metadata
+        self._commits: CommitQueue = engine.commits(table.root, self._metadata.table_id, self._path)
+        self._row_ids = engine.row_ids(table.root, self._metadata.table_id)
         self._constraints = own_constraints(self._metadata)
         self._columns = table_columns(self._metadata)
         self._shown = pa.schema([column.exact for column in self._columns])
@@ -79,7 +79,7 @@ class SparkStatement(Statement):
         """Stage a batch and answer with its rows if that was asked for."""
         self._check_open()
         self._keys.add(batch)
-        return self._staged(batch)
+        return self._stage_batch(batch)
 
     def commit(self) -> int:
         """Make everything staged visible in one commit."""
@@ -90,12 +90,12 @@ class SparkStatement(Statement):
             with writing():
                 self._stage.close()
                 self._transactions.check(self._call)
-                committed = self._committed(key)
+                committed = self._commit_with_retries(key)
             if committed.affected:
                 version = committed.version
                 write = None if version is None else self._own_write(committed, version)
-                self._target.wrote(self._call, write)
-                self._version = self._target.version_after(self._call, version)
+                self._table.wrote(self._call, write)
+                self._version = self._table.version_after(self._call, version)
         finally:
             self._stage.remove()
         return committed.affected
@@ -105,14 +105,14 @@ class SparkStatement(Statement):
         self._over = True
         self._stage.remove()
 
-    def _committed(self, key: StatementKey | None) -> Committed:
+    def _commit_with_retries(self, key: StatementKey | None) -> Committed:
         """Evaluate what has to be evaluated, then commit; again if others have changed the rows meanwhile."""
         for _ in range(_MAX_TRIES):
             self._call.check()
             self._prepare()
             try:
-                with self._target.lock.shared(self._call), self._commits.turn(self._call, key):
-                    return self._committed_once(key)
+                with self._table.lock.shared(self._call), self._commits.for_key(self._call, key):
+                    return self._commit_once(key)
             except UncheckedRowsError:
                 continue
         raise FinalConflictError(self._name, "others kept changing the same rows")
@@ -120,21 +120,21 @@ class SparkStatement(Statement):
     def _prepare(self) -> None:
         """Do what takes long and can be done while others commit."""
 
-    def _committed_once(self, key: StatementKey | None) -> Committed:
+    def _commit_once(self, key: StatementKey | None) -> Committed:
         """Commit, unless another statement with the same key has done so meanwhile."""
-        self._check_same_table(self._target.header().metadata)
+        self._check_same_table(self._table.header().metadata)
         done = self._commits.outcome(key)
         if done is not None:
             check_returnable(done, returning=self._returning)
             return Committed(done)
-        return self._applied(key)
+        return self._apply(key)
 
     @abstractmethod
-    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         raise NotImplementedError
 
     @abstractmethod
-    def _applied(self, key: StatementKey | None) -> Committed:
+    def _apply(self, key: StatementKey | None) -> Committed:
         """Commit."""
         raise NotImplementedError
 
@@ -150,7 +150,7 @@ class SparkStatement(Statement):
 
     def _check_same_table(self, newest: Metadata) -> None:
         """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
-        if self._target.root != self._root or newest.table_id != self._metadata.table_id:
+        if self._table.root != self._root or newest.table_id != self._metadata.table_id:
             raise NotFoundError("table", self._path)
 
     def _check_same_columns(self, newest: Metadata) -> None:
@@ -191,16 +191,16 @@ class InsertStatement(SparkStatement):
 
     operation = "INSERT"
 
-    def __init__(self, call: Call, target: TableVersions, *, returning: bool) -> None:
-        super().__init__(call, target, returning=returning)
-        self._stage = Stage(target.engine.staging, _own_layout(target, self._metadata))
-        self._checks = RowChecks(call, target.name, self._constraints)
+    def __init__(self, call: Call, table: TableVersions, *, returning: bool) -> None:
+        super().__init__(call, table, returning=returning)
+        self._stage = Stage(table.engine.staging, _own_layout(table, self._metadata))
+        self._checks = RowChecks(call, table.name, self._constraints)
         self._answered = 0
         self._fresh: list[Ids] = []
 
-    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._plain)
-        check_not_null(self._target.name, rows, self._plain)
+        check_not_null(self._table.name, rows, self._plain)
         self._checks.add(rows)
         arrays = list(rows.columns)
         if len(self._shown) > len(self._plain):
@@ -214,20 +214,20 @@ class InsertStatement(SparkStatement):
             return None
         if (
             len(self._shown) == len(self._plain)
-            and rowid_name(self._target.arrow_schema(self._target.header())) is not None
+            and rowid_name(self._table.arrow_schema(self._table.header())) is not None
         ):
             arrays.append(pa.array(OF_NO_FILE - self._answered - np.arange(rows.num_rows)))
             self._answered += rows.num_rows
             return batch_of(arrays, with_rowid(self._shown), rows.num_rows)
         return batch_of(arrays, self._shown, rows.num_rows)
 
-    def _applied(self, key: StatementKey | None) -> Committed:
+    def _apply(self, key: StatementKey | None) -> Committed:
         if not self._stage.rows:
             return Committed(0)
         plain = self._spark_fields()
         # Keys are compared with those of the newest version, so that no other may come before the commit.
-        with self._commits.alone(self._call) if self._checks.has_keys else contextlib.nullcontext():
-            newest = self._target.newest()
+        with self._commits.exclusive(self._call) if self._checks.has_keys else contextlib.nullcontext():
+            newest = self._table.newest()
             self._check_same_columns(newest.metadata)
             self._checks.check_keys(newest)
             return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)

@@ -65,19 +65,19 @@ class RowIdStatement(SparkStatement):
     def __init__(
         self,
         call: Call,
-        target: TableVersions,
+        table: TableVersions,
         *,
         returning: bool,
         columns: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(call, target, returning=returning, columns=columns)
+        super().__init__(call, table, returning=returning, columns=columns)
         name = rowid_name(self._shown)
         if name is None:
             raise UnsupportedOperationError("table", self._name, f"{self.operation} (no rowid)")
         if any(column.logical.lower() == "_metadata" for column in self._columns):
             reason = f"{self.operation}: Delta takes its column '_metadata' for one of its own"
             raise UnsupportedOperationError("table", self._name, reason)
-        self._has_delta_transactions = target.engine.capabilities.delta_transactions
+        self._has_delta_transactions = table.engine.capabilities.delta_transactions
         self._rowid = name
         self._id_column = self._columns[-1]
         self._ids: list[Ids] = []
@@ -112,24 +112,24 @@ class RowIdStatement(SparkStatement):
     def _prepare(self) -> None:
         self._distinct = np.unique(np.concatenate([*self._ids, NO_IDS]))
 
-    def _applied(self, key: StatementKey | None) -> Committed:
+    def _apply(self, key: StatementKey | None) -> Committed:
         if not len(self._distinct):
             return Committed(0)
-        with self._commits.alone(self._call):
-            return self._commits.change(self._call, key, functools.partial(self._planned, key))
+        with self._commits.exclusive(self._call):
+            return self._commits.apply(self._call, key, functools.partial(self._plan_change, key))
 
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:
         del committed
         changed = self._distinct if len(self._distinct) <= _MAX_REMEMBERED else None
-        return OwnWrite(version, changed, self._readded() if self._is_rewritten else None)
+        return OwnWrite(version, changed, self._readded_ids() if self._is_rewritten else None)
 
     @abstractmethod
-    def _readded(self) -> Ids:
+    def _readded_ids(self) -> Ids:
         """Return the ids of changed rows that are in files which were written again."""
         raise NotImplementedError
 
     @abstractmethod
-    def _planned(self, key: StatementKey | None) -> Change | None:
+    def _plan_change(self, key: StatementKey | None) -> Change | None:
         """Return what to do on the newest version, None if there is nothing to do."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class RowIdStatement(SparkStatement):
         `whole` is to read all of their columns, if there are not too many. Rows are not read again in a
         version in which they were read before.
         """
-        base = self._target.newest()
+        base = self._table.newest()
         self._check_same_table(base.metadata)
         last = self._last_plan
         if last is not None and last.base.version == base.version:
@@ -148,8 +148,8 @@ class RowIdStatement(SparkStatement):
         if whole:
             self._check_same_columns(base.metadata)
         ids = self._distinct
-        for basis in self._target.bases(self._call):
-            if not is_untouched(self._call, self._target, ids, basis, base.version):
+        for basis in self._table.bases(self._call):
+            if not is_untouched(self._call, self._table, ids, basis, base.version):
                 raise FinalConflictError(self._name, "another transaction changed the same rows")
         located = None
         if len(ids) <= deletion_vector_update.MAX_DELETED:
@@ -158,10 +158,10 @@ class RowIdStatement(SparkStatement):
             max_bytes = limit if whole and is_small else 0
             located = base.locate(self._call, ids, self._held_rows, max_bytes=max_bytes)
         rows = located.rows if located else base.rows_by_id(self._call, ids, (self._rowid,))
-        self._last_plan = _Plan(base, self._each_once(rows.column(self._rowid).to_numpy()), located)
+        self._last_plan = _Plan(base, self._require_unique(rows.column(self._rowid).to_numpy()), located)
         return self._last_plan
 
-    def _each_once(self, present: Ids) -> Ids:
+    def _require_unique(self, present: Ids) -> Ids:
         """Refuse to change a row by an id that another has too."""
         distinct, counts = np.unique(present, return_counts=True)
         if len(distinct) < len(present):
@@ -171,7 +171,7 @@ class RowIdStatement(SparkStatement):
             )
         return distinct
 
-    def _can_mark(self, plan: _Plan, most: int) -> bool:
+    def _can_change_in_place(self, plan: _Plan, most: int) -> bool:
         """Tell whether the server can mark the old rows as deleted where they are."""
         state = plan.base.state
         return (
@@ -186,14 +186,16 @@ class RowIdStatement(SparkStatement):
     def _outcomes(self, key: StatementKey | None, affected: int) -> dict[str, Outcome]:
         return {} if key is None else {key.name: key.outcome(affected)}
 
-    def _in_place(self, key: StatementKey | None, located: Located, new_rows: NewRows | None) -> Change:
+    def _change_in_place(
+        self, key: StatementKey | None, located: Located, new_rows: NewRows | None
+    ) -> Change:
         self._is_rewritten = False
         affected = located.rows.num_rows
         keys = self._outcomes(key, affected)
         work = functools.partial(
             deletion_vector_update.commit,
             self._path,
-            self._target.root,
+            self._table.root,
             located,
             new_rows,
             self.operation,
@@ -201,7 +203,7 @@ class RowIdStatement(SparkStatement):
         )
         return Change(work, affected, notes_key=True)
 
-    def _by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
+    def _rewrite_by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
         """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
         self._is_rewritten = True
         base, present = plan.base.state, plan.present
@@ -225,7 +227,7 @@ class RowIdStatement(SparkStatement):
         )
         return Change(functools.partial(merge_sql.update if names else merge_sql.delete, merge), len(present))
 
-    def _sent_ids(self, column: pa.Array) -> Ids:
+    def _checked_ids(self, column: pa.Array) -> Ids:
         """Return the ids of a batch; refuse the numbers of rows that had no id when they were read."""
         ids = row_ids(column)
         if are_provisional(ids):
@@ -240,13 +242,13 @@ class RowIdStatement(SparkStatement):
 
         An ALTER carries no transaction id: after one the statement goes on from the altered table.
         """
-        seen = self._target.seen(self._call)
+        seen = self._table.seen(self._call)
         if seen is not None:
             columns = pa.schema(column.exact for column in table_columns(seen.metadata))
             seen = seen if columns.equals(self._shown) else None
-        return self._ordered((seen or self._target.newest()).rows_by_id(self._call, ids), ids)
+        return self._sorted_by_ids((seen or self._table.newest()).rows_by_id(self._call, ids), ids)
 
-    def _ordered(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
+    def _sorted_by_ids(self, found: pa.Table, ids: Ids) -> pa.RecordBatch:
         if found.schema.names != self._shown.names:
             raise FinalConflictError(self._name, "its columns were altered meanwhile")
         known = found.column(self._rowid).to_numpy()
@@ -264,26 +266,26 @@ class UpdateStatement(RowIdStatement):
     operation = "UPDATE"
 
     def __init__(
-        self, call: Call, target: TableVersions, columns: tuple[str, ...], *, returning: bool
+        self, call: Call, table: TableVersions, columns: tuple[str, ...], *, returning: bool
     ) -> None:
-        super().__init__(call, target, returning=returning, columns=columns)
+        super().__init__(call, table, returning=returning, columns=columns)
         if not columns:
             raise InvalidRequestError("an UPDATE sets at least one column")
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
             raise InvalidRequestError("an UPDATE sets a column twice")
         names = [column.exact.name for column in self._set]
-        self._checks = RowChecks(call, target.name, constraints_of(self._constraints, names))
+        self._checks = RowChecks(call, table.name, constraints_of(self._constraints, names))
 
-    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._set) + 1:
             raise SchemaMismatchError(
                 f"UPDATE sets {len(self._set)} columns by row id, input has {batch.num_columns}"
             )
-        ids = self._sent_ids(batch.column(batch.num_columns - 1))
+        ids = self._checked_ids(batch.column(batch.num_columns - 1))
         arrays = [conform_column(batch.column(i), column.exact) for i, column in enumerate(self._set)]
         changes = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.exact for column in self._set]))
-        check_not_null(self._target.name, changes, changes.schema)
+        check_not_null(self._table.name, changes, changes.schema)
         self._keep_ids(ids)
         if len(ids):
             self._store([*self._set, self._id_column], [*arrays, pa.array(ids)])
@@ -308,22 +310,22 @@ class UpdateStatement(RowIdStatement):
                 for place, rows in enumerate(self._changed_rows(self._plan(whole=True))):
                     self._checks.evaluate(place, rows)
 
-    def _readded(self) -> Ids:
+    def _readded_ids(self) -> Ids:
         return self._distinct if len(self._distinct) <= _MAX_REMEMBERED else NO_IDS
 
-    def _planned(self, key: StatementKey | None) -> Change | None:
+    def _plan_change(self, key: StatementKey | None) -> Change | None:
         plan = self._plan(whole=True)
         missing = np.setdiff1d(self._distinct, plan.present)
         if len(missing):
             raise RowNotFoundError(int(missing[0]))
         self._check_new_rows(plan)
         located = plan.located
-        can_mark = self._can_mark(plan, deletion_vector_update.MAX_UPDATED)
+        can_mark = self._can_change_in_place(plan, deletion_vector_update.MAX_UPDATED)
         if located is not None and located.is_whole and can_mark:
             self._held_rows.add(2 * self._stage.bytes)  # the new values, and in the order of the rows
             rows = self._new_rows(located)
-            return self._in_place(key, located, NewRows(rows, self._spark_fields(), self._stage))
-        return self._by_spark(key, plan, self._set)
+            return self._change_in_place(key, located, NewRows(rows, self._spark_fields(), self._stage))
+        return self._rewrite_by_spark(key, plan, self._set)
 
     def _new_rows(self, located: Located) -> pa.Table:
         """Return the rows that take the place of the located ones, as they are stored."""
@@ -352,7 +354,7 @@ class UpdateStatement(RowIdStatement):
         for staged in self._stage.batches():
             ids = staged.column(self._id_column.logical).to_numpy()
             old = plan.base.rows_by_id(self._call, ids) if located is None else located
-            rows = self._ordered(old, ids)
+            rows = self._sorted_by_ids(old, ids)
             if rows.num_rows < len(ids):
                 raise RowNotFoundError(int(np.setdiff1d(ids, rows.column(self._rowid).to_numpy())[0]))
             for column in self._set:
@@ -382,10 +384,10 @@ class DeleteStatement(RowIdStatement):
 
     operation = "DELETE"
 
-    def _staged(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != 1:
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
-        ids = self._sent_ids(batch.column(0))
+        ids = self._checked_ids(batch.column(0))
         if self._returning:
             # A row goes once, so it is answered once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
@@ -393,15 +395,15 @@ class DeleteStatement(RowIdStatement):
         self._keep_ids(ids)
         return self._old_rows(ids) if self._returning else None
 
-    def _readded(self) -> Ids:
+    def _readded_ids(self) -> Ids:
         return NO_IDS
 
-    def _planned(self, key: StatementKey | None) -> Change | None:
+    def _plan_change(self, key: StatementKey | None) -> Change | None:
         plan = self._plan(whole=False)
         if not len(plan.present):
             return None
-        if plan.located is not None and self._can_mark(plan, deletion_vector_update.MAX_DELETED):
-            return self._in_place(key, plan.located, None)
+        if plan.located is not None and self._can_change_in_place(plan, deletion_vector_update.MAX_DELETED):
+            return self._change_in_place(key, plan.located, None)
         ids = pa.record_batch([pa.array(plan.present)], [self._id_column.logical])
         self._stage = self._stage.replaced(pa.Table.from_batches([ids]))
-        return self._by_spark(key, plan, [])
+        return self._rewrite_by_spark(key, plan, [])

@@ -24,28 +24,28 @@ def test_one_alone_waits_for_those_inside() -> None:
     gate = ReadWriteLock()
     seen: list[str] = []
 
-    def alone() -> None:
-        with gate.alone(Call(timeout=10)):
-            seen.append("alone")
+    def exclusive() -> None:
+        with gate.exclusive(Call(timeout=10)):
+            seen.append("exclusive")
 
     with gate.shared(Call()):
-        thread = threading.Thread(target=alone)
+        thread = threading.Thread(target=exclusive)
         thread.start()
         time.sleep(0.2)
         seen.append("shared")
     thread.join()
 
-    assert seen == ["shared", "alone"]
+    assert seen == ["shared", "exclusive"]
 
 
-@pytest.mark.parametrize("way", ["shared", "alone"])
+@pytest.mark.parametrize("way", ["shared", "exclusive"])
 def test_who_comes_while_one_is_alone_waits_as_long_as_the_call_lives(way: str) -> None:
     """A deadline ends the wait, and the gate stays as it was."""
     gate = ReadWriteLock()
-    with gate.alone(Call()), pytest.raises(DeadlineExceededError), getattr(gate, way)(Call(timeout=0.2)):
+    with gate.exclusive(Call()), pytest.raises(DeadlineExceededError), getattr(gate, way)(Call(timeout=0.2)):
         pass
 
-    with gate.alone(Call(timeout=20)):
+    with gate.exclusive(Call(timeout=20)):
         pass
 
 
@@ -56,7 +56,7 @@ def test_who_gives_up_waiting_lets_others_in() -> None:
     timer = threading.Timer(0.2, call.cancel)
     timer.start()
     with gate.shared(Call()):
-        with pytest.raises(CancelledError), gate.alone(call):
+        with pytest.raises(CancelledError), gate.exclusive(call):
             pass
         with gate.shared(Call(timeout=20)):
             pass

@@ -9,9 +9,9 @@ import pytest
 from sparkport.catalog import ScanSlice
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.read.splits import Sizes, endpoint_count, files_of, scan_tasks
+from sparkport.spark.read.splits import SplitSizes, endpoint_count, files_of, scan_tasks
 
-SIZES = Sizes(endpoint=1000, first_task=50, task=200, max_endpoints=8)
+SIZES = SplitSizes(endpoint=1000, first_task=50, task=200, max_endpoints=8)
 
 
 def files(*sizes: int) -> list[DataFile]:
