@@ -141,9 +141,9 @@ def test_finished_statement_takes_no_more(schema: DynamicSchema) -> None:
     statement.abort()
     statement.abort()
 
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.write(pa.record_batch({"n": [1]}))
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.commit()
     assert rows(table) == []
 

@@ -135,7 +135,7 @@ class MemoryStatement(Statement):
 
     def _check_open(self) -> None:
         if self._over:
-            raise InvalidRequestError("the statement is over")
+            raise InvalidRequestError("statement already finished")
         self._call.check()
 
     @property

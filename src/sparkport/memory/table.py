@@ -14,9 +14,9 @@ import pyarrow as pa
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
-from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
+from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.rowid import ROWID, with_rowid
+from sparkport.catalog.rowid import with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.errors import ConflictError, NotFoundError
@@ -30,6 +30,7 @@ from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Change, History, TableState, Version
 from sparkport.toolkit.bounded_cache import BoundedCache
 from sparkport.toolkit.repeats import Outcome, repeated
+from sparkport.toolkit.whole_statements import WholeStatements
 
 _SLICE_ROWS = 1_000_000
 _MAX_SLICES = 8
@@ -55,7 +56,7 @@ class Owner(Protocol):
         raise NotImplementedError
 
 
-class MemoryTable(DynamicTable):
+class MemoryTable(WholeStatements, DynamicTable):
     """Versions of rows in memory, with everything a table can do.
 
     Reading takes no lock: versions are immutable. Writing stages first and takes
@@ -218,24 +219,6 @@ class MemoryTable(DynamicTable):
         if done is not None:
             return repeated(call, done, DeleteStatement.operation, returning=returning)
         return DeleteStatement(call, self, base, returning=returning)
-
-    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
-        """Add rows, all or none."""
-        return run(self.begin_insert(call, returning=returning), rows, self.arrow_schema, returning=returning)
-
-    def update(
-        self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
-    ) -> DMLResult:
-        """Set the columns of `rows` in the rows named by position."""
-        statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return run(statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
-
-    def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
-        """Remove rows, all or none."""
-        reader = pa.table({ROWID: row_ids}).to_reader()
-        return run(
-            self.begin_delete(call, returning=returning), reader, self.arrow_schema, returning=returning
-        )
 
     def reserve_ids(self, count: int) -> RowIds:
         """Return row ids that were never handed out before."""

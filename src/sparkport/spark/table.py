@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pyarrow as pa
 import structlog
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicTable, RenameTable, TableChange
-from sparkport.catalog.dml import DMLResult, Statement, run, with_ids
-from sparkport.catalog.rowid import ROWID
-from sparkport.catalog.scan import ScanOptions, ScanSlice, Snapshot, TimePoint, TimeUnit
+from sparkport.catalog.dml import Statement
+from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
 from sparkport.errors import SparkportError, UnsupportedOperationError
 from sparkport.spark.commit.idempotency import recorded
@@ -20,9 +18,7 @@ from sparkport.spark.ddl.alter import alter
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.model.constraints import shown_constraints
-from sparkport.spark.read.direct_files import plain_files
-from sparkport.spark.read.planning import ScanPlan
-from sparkport.spark.read.snapshot import TableSnapshot
+from sparkport.spark.planned_scan import PlannedDeltaScan
 from sparkport.spark.row_ids.ids import NO_IDS
 from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.listing import TableEntry
@@ -31,13 +27,14 @@ from sparkport.spark.write.row_id_backfill import ensure_row_ids
 from sparkport.spark.write.statement import InsertStatement
 from sparkport.spark.write.update_delete import DeleteStatement, UpdateStatement
 from sparkport.toolkit.repeats import Outcome, repeated
+from sparkport.toolkit.whole_statements import WholeStatements
 
 _log = structlog.get_logger("sparkport.spark")
 
 Rename = Callable[[Call, "DeltaTable", str], None]
 
 
-class DeltaTable(DynamicTable):
+class DeltaTable(WholeStatements, DynamicTable):
     """A table of the warehouse."""
 
     def __init__(self, entry: TableEntry, engine: Engine, rename: Rename | None = None) -> None:
@@ -162,24 +159,6 @@ class DeltaTable(DynamicTable):
         ensure_row_ids(call, self.versions)
         return DeleteStatement(call, self.versions, returning=returning)
 
-    def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
-        """Add rows, all or none."""
-        statement = self.begin_insert(call, returning=returning)
-        return run(statement, rows, self.arrow_schema, returning=returning)
-
-    def update(
-        self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
-    ) -> DMLResult:
-        """Set the columns of `rows` in the rows named by position."""
-        statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return run(statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
-
-    def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
-        """Remove rows, all or none."""
-        reader = pa.table({ROWID: row_ids}).to_reader()
-        statement = self.begin_delete(call, returning=returning)
-        return run(statement, reader, self.arrow_schema, returning=returning)
-
     def _recorded(self, call: Call) -> Outcome | None:
         """Return the outcome of the statement with the call's key, None if it is not done."""
         key = call.idempotency_key
@@ -187,36 +166,3 @@ class DeltaTable(DynamicTable):
 
     def __str__(self) -> str:
         return str(self.versions)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedDeltaScan:
-    """A planned scan of one version, whose slices are read by any number of calls."""
-
-    versions: TableVersions
-    time_point: TimePoint | None
-    snapshot: TableSnapshot
-    plan: ScanPlan
-
-    def arrow_schema(self, call: Call) -> pa.Schema:
-        """Return all columns of the version."""
-        call.check()
-        return self.snapshot.arrow_schema
-
-    @property
-    def slice_count(self) -> int:
-        """Into how many slices it is best cut."""
-        return self.plan.slice_count
-
-    def direct_files(self, call: Call, part: ScanSlice | None) -> list[str] | None:
-        """Return the files of a slice if clients may and can read them by themselves."""
-        call.check()
-        if not self.versions.is_read_directly(self.snapshot.state) or self.plan.sql_reason is not None:
-            return None
-        return plain_files(self.plan.slice_files(part), self.snapshot.columns)
-
-    def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
-        """Return the rows of a slice."""
-        current = self.versions.for_scan(call, self.time_point, self.snapshot)
-        plan = self.plan if current is self.snapshot else current.plan(self.plan.options)
-        return current.read(call, plan, part)

@@ -22,10 +22,10 @@ from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read import sql_scan
 from sparkport.spark.read.splits import SplitSizes
-from sparkport.spark.read.spool import spool_partition
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
 from sparkport.spark.storage import lock_files
+from sparkport.spark.worker.spool_writer import spool_partition
 from tests.spark.reading.lake import Lake
 
 _PATIENCE = 30.0  # seconds, on a machine that does other things too

@@ -17,11 +17,12 @@ from sparkport.errors import ConflictError, InvalidRequestError
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.relations import Relation, comparable_columns, relation_columns
 from sparkport.spark.model.columns import TableColumn
+from sparkport.spark.planned_scan import PlannedDeltaScan
 from sparkport.spark.read import sql_scan
 from sparkport.spark.read.sql_query import narrowed
 from sparkport.spark.read.sql_scan import Query
 from sparkport.spark.session.jobs import Jobs
-from sparkport.spark.table import DeltaTable, PlannedDeltaScan
+from sparkport.spark.table import DeltaTable
 from sparkport.spark.types import decode_batches
 from sparkport.spark.warehouse.listing import TableEntry
 

@@ -1,4 +1,4 @@
-"""Which snapshots a plain reader of Parquet files reads right."""
+"""Direct reads: which snapshots a plain Parquet reader reads correctly."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def plain_files(files: Sequence[DataFile], columns: Sequence[TableColumn]) -> li
     """Return the paths of the files if they hold the columns just as clients see them, else None."""
     if not files or not all(_is_plain(column) for column in columns):
         return None
-    wanted = tuple((column.exact.name, column.stored.type) for column in columns)
+    fields = tuple((column.exact.name, column.stored.type) for column in columns)
     for file in files:
-        if file.deletion_vector is not None or not _has_columns(file.path, wanted):
+        if file.deletion_vector is not None or not _has_fields(file.path, fields):
             return None
     return [file.path for file in files]
 
@@ -52,25 +52,25 @@ def _is_plain(column: TableColumn) -> bool:
         column.physical.name == column.exact.name
         and column.physical.type.equals(column.stored.type)
         and column.exact.type.equals(column.stored.type)
-        and _is_known(column.stored.type)
+        and _has_same_type(column.stored.type)
     )
 
 
-def _is_known(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB gives values of this type in Parquet the type that we give them."""
+def _has_same_type(kind: pa.DataType) -> bool:
+    """Return whether DuckDB reads this type from Parquet as the type that the server gives it."""
     match kind:
         case pa.StructType():
-            return all(_is_known(field.type) for field in kind)
+            return all(_has_same_type(field.type) for field in kind)
         case pa.ListType():
-            return _is_known(kind.value_type)
+            return _has_same_type(kind.value_type)
         case pa.Decimal128Type():
             return True
     return kind in _LEAVES
 
 
 @functools.lru_cache(maxsize=65_536)  # a data file never changes
-def _has_columns(path: str, wanted: tuple[tuple[str, pa.DataType], ...]) -> bool:
-    """Tell whether a file has these columns with these types; those added later it has not."""
+def _has_fields(path: str, fields: tuple[tuple[str, pa.DataType], ...]) -> bool:
+    """Return whether a file has these columns with these types; it lacks those that were added later."""
     with storage_of(path).open(path) as source:
-        found = pq.ParquetFile(source).metadata.schema.to_arrow_schema()
-    return all(found.get_field_index(name) >= 0 and found.field(name).type == kind for name, kind in wanted)
+        columns = pq.ParquetFile(source).metadata.schema.to_arrow_schema()
+    return all(name in columns.names and columns.field(name).type == kind for name, kind in fields)

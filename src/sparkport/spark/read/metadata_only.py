@@ -1,28 +1,27 @@
-"""Rows that the log tells without a look at the files: for COUNT(*), above all."""
+"""Rows that are known from the log alone, without reading data files: for COUNT(*), above all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sparkport.catalog.rowid import is_rowid
 from sparkport.spark.delta.actions import DataFile, DeletionVector
 from sparkport.spark.delta.deletion_vectors import keep_mask
+from sparkport.spark.delta.snapshots import total_rows
 from sparkport.spark.delta.statistics import StoredColumn, file_statistics
 from sparkport.spark.model.columns import TableColumn
+from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.row_ids.provisional import lacks_all_ids
 
 _BATCH_ROWS = 1 << 16
 
-Ids = npt.NDArray[np.int64]
-
 
 def metadata_only_rows(
     files: Sequence[DataFile],
-    wanted: Sequence[TableColumn],
+    columns: Sequence[TableColumn],
     *,
     root: str = "",
     numbers: Mapping[str, int] | None = None,
@@ -33,51 +32,50 @@ def metadata_only_rows(
     are numbers from its least id to its greatest are just these numbers; where no row has an id,
     they are the numbers that begin with the one in `numbers`, by the path of the file.
     """
-    if not wanted:
-        counts = [file.row_count for file in files]
-        known = [count for count in counts if count is not None]
-        return _without_columns(sum(known)) if len(known) == len(counts) else None
-    if not all(is_rowid(column.exact) for column in wanted):
+    if not columns:
+        row_count = total_rows(files)
+        return None if row_count is None else _without_columns(row_count)
+    if not all(is_rowid(column.exact) for column in columns):
         return None
-    parts = [_ids_of(root, file, wanted[0], (numbers or {}).get(file.path)) for file in files]
-    sure = [part for part in parts if part is not None]
-    if len(sure) < len(parts):
+    ids_by_file = [_file_ids(root, file, columns[0], (numbers or {}).get(file.path)) for file in files]
+    exact = [ids for ids in ids_by_file if ids is not None]
+    if len(exact) < len(ids_by_file):
         return None
-    names = [column.exact.name for column in wanted]
-    return (pa.record_batch([pa.array(ids)] * len(names), names) for part in sure for ids in part)
+    names = [column.exact.name for column in columns]
+    return (pa.record_batch([pa.array(ids)] * len(names), names) for batches in exact for ids in batches)
 
 
-def _ids_of(root: str, file: DataFile, column: TableColumn, first: int | None) -> Iterable[Ids] | None:
+def _file_ids(root: str, file: DataFile, column: TableColumn, first: int | None) -> Iterable[Ids] | None:
     if first is None:
         return _id_range(file, column.logged)
     if file.physical_rows is None or not lacks_all_ids(file, column):
         return None
     if file.deletion_vector is None:
-        return _pieces(first, file.physical_rows, -1)
-    return _kept(root, file.deletion_vector, first, file.physical_rows)
+        return _ranges(first, file.physical_rows, -1)
+    return _undeleted(root, file.deletion_vector, first, file.physical_rows)
 
 
 def _id_range(file: DataFile, column: StoredColumn) -> Iterable[Ids] | None:
-    known = file_statistics(file)
-    low, high = known.minimum.get(column.path), known.maximum.get(column.path)
+    statistics = file_statistics(file)
+    low, high = statistics.minimum.get(column.path), statistics.maximum.get(column.path)
     if (
         file.row_count is None
         or file.deleted_rows
-        or not known.tight
-        or known.null_count.get(column.path) != 0
+        or not statistics.tight
+        or statistics.null_count.get(column.path) != 0
     ):
         return None
     if not isinstance(low, int) or not isinstance(high, int) or high - low + 1 != file.row_count:
         return None
-    return _pieces(low, file.row_count, 1)
+    return _ranges(low, file.row_count, 1)
 
 
-def _pieces(first: int, count: int, step: int) -> Iterator[Ids]:
+def _ranges(first: int, count: int, step: int) -> Iterator[Ids]:
     for start in range(0, count, _BATCH_ROWS):
         yield first + step * np.arange(start, min(start + _BATCH_ROWS, count), dtype=np.int64)
 
 
-def _kept(root: str, vector: DeletionVector, first: int, count: int) -> Iterator[Ids]:
+def _undeleted(root: str, vector: DeletionVector, first: int, count: int) -> Iterator[Ids]:
     """Yield the numbers of the rows that a deletion vector leaves."""
     mask = np.frombuffer(keep_mask(vector, root, count), np.uint8)
     for start in range(0, count, _BATCH_ROWS):

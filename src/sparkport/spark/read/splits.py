@@ -1,4 +1,4 @@
-"""Cut a snapshot's files into endpoints, and endpoints into the work of single Spark tasks."""
+"""Split the files of a snapshot into endpoints, and endpoints into Spark tasks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sparkport.spark.storage.filesystem import arrow_location
 from sparkport.spark.worker.parquet import FileSlice
 
 FILE_NUMBER = "\0file"
-"""The name of the column, if it is wanted, that has the number of the file that a row is from."""
+"""The name of the column that has, on request, the number of the file that a row is from."""
 _MIB = 1 << 20
 _END = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSizes:
-    """How large the parts of a scan are, in bytes of Parquet that have to be read.
+    """Target sizes of the parts of a scan, in bytes of Parquet that have to be read.
 
     A scan begins with small tasks, so that its first rows come soon.
     """
@@ -65,13 +65,13 @@ def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile
         return list(files)
     _check(part)
     total = sum(file.size for file in files) or 1
-    found, before = [], 0
+    selected, before = [], 0
     for file in files:
         middle = before + file.size / 2
         if min(int(middle * part.count / total), part.count - 1) == part.index:
-            found.append(file)
+            selected.append(file)
         before += file.size
-    return found
+    return selected
 
 
 def all_or_none(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:

@@ -1,4 +1,4 @@
-"""Queries of Spark SQL that give the stored values of columns."""
+"""Build the Spark queries that return the stored values of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans by Spark SQL, for everything that the arrow lane does not read."""
+"""Scans by Spark SQL, for everything that Arrow does not read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import _load_from_socket
 
 from sparkport.catalog.call import Call
-from sparkport.spark.read.spool import Partitions, spool_folder, spool_partition
+from sparkport.spark.read.spool import Partitions, spool_folder
 from sparkport.spark.session.jobs import Jobs, Work
+from sparkport.spark.worker.spool_writer import spool_partition
 
 _AHEAD = 4
 _PARTITIONS_PER_CORE = 4
@@ -89,7 +90,7 @@ def _collected(jobs: Jobs, call: Call, table: str, query: Query) -> Iterator[pa.
 
 def _prepared(query: Query, session: SparkSession) -> tuple[Any, pa.Schema]:
     frame = query(session)
-    # Internal to Spark; the tests of this lane fail should it go away.
+    # Internal to Spark; the tests of this module fail should it go away.
     rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
     return rdd, to_arrow_schema(frame.schema)
 

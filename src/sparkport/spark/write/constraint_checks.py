@@ -95,9 +95,9 @@ class RowChecks:
             return
         fresh = pa.Table.from_batches(self._kept)
         for key in self._keys:
-            known = KeySet(self._table, key, fresh)
-            for rows in self._present(key, fresh, snapshot, replaced):
-                known.check_apart(rows)
+            new_keys = KeySet(self._table, key, fresh)
+            for rows in self._existing_keys(key, fresh, snapshot, replaced):
+                new_keys.check_apart(rows)
 
     def _keep_keys(self, rows: pa.RecordBatch) -> None:
         if self._keys and rows.num_rows:
@@ -114,12 +114,12 @@ class RowChecks:
         names = {name for text in self._checks for name in referenced_columns(text)}
         return rows.select([name for name in rows.schema.names if name.lower() in names])
 
-    def _present(
+    def _existing_keys(
         self, key: Key, fresh: pa.Table, snapshot: TableSnapshot, replaced: Ids | None
     ) -> Iterator[pa.Table]:
         """Yield the keys of a snapshot that may be among the fresh ones."""
         hidden = rowid_name(snapshot.arrow_schema)
-        parts = [part for name in key.columns if (part := _near(name, fresh[name])) is not None]
+        parts = [part for name in key.columns if (part := _key_predicate(name, fresh[name])) is not None]
         condition = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
         names = key.columns if replaced is None or hidden is None else (*key.columns, hidden)
         options = ScanOptions(columns=tuple(names), filter=condition)
@@ -131,7 +131,7 @@ class RowChecks:
                 yield rows
 
 
-def _near(name: str, values: pa.ChunkedArray) -> Expression | None:
+def _key_predicate(name: str, values: pa.ChunkedArray) -> Expression | None:
     """Return a predicate that all these values pass, and few others; None for types it cannot be said of."""
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind)):

@@ -1,4 +1,4 @@
-"""Rows changed where they are: deletion vectors for the old, a new file for what replaces them, one commit.
+"""Change rows in place: deletion vectors for the old rows, a new file for their replacements, one commit.
 
 The server knows the files and positions of the rows, so that Spark has nothing to search or join.
 """
@@ -84,7 +84,7 @@ def commit(
     shrunk = [
         (file, deleted)
         for file, positions in files
-        if len(deleted := _with_earlier(file, root, positions)) < (file.physical_rows or 0)
+        if len(deleted := _all_deleted(file, root, positions)) < (file.physical_rows or 0)
     ]
     vectors_file, vectors = write_vectors(root, [deleted for _, deleted in shrunk])
     written = [vectors_file]
@@ -141,7 +141,7 @@ def _staged(new_rows: NewRows | None) -> Iterator[MakeRows | None]:
         stage.remove()
 
 
-def _with_earlier(file: DataFile, root: str, positions: Ids) -> Ids:
+def _all_deleted(file: DataFile, root: str, positions: Ids) -> Ids:
     if file.deletion_vector is None:
         return positions
     # Both are sorted and have nothing in common; that is faster than what NumPy does for any two sets.
@@ -150,7 +150,7 @@ def _with_earlier(file: DataFile, root: str, positions: Ids) -> Ids:
 
 def removal(file: DataFile) -> str:
     """Return the action that removes a file from the table, as JSON."""
-    said: dict[str, Any] = {
+    action: dict[str, Any] = {
         "path": file.logged_path,
         "deletionTimestamp": int(time.time() * 1000),
         "dataChange": True,
@@ -159,14 +159,14 @@ def removal(file: DataFile) -> str:
         "size": file.size,
     }
     if file.deletion_vector is not None:
-        said["deletionVector"] = file.deletion_vector.logged
-    return json.dumps({"remove": said})
+        action["deletionVector"] = file.deletion_vector.logged
+    return json.dumps({"remove": action})
 
 
 def _addition(file: DataFile, vector: dict[str, Any]) -> str:
     assert file.statistics is not None
     statistics = {**json.loads(file.statistics), "tightBounds": False}
-    said = {
+    action = {
         "path": file.logged_path,
         "partitionValues": dict(file.partition_values),
         "size": file.size,
@@ -175,4 +175,4 @@ def _addition(file: DataFile, vector: dict[str, Any]) -> str:
         "stats": json.dumps(statistics),
         "deletionVector": vector,
     }
-    return json.dumps({"add": said})
+    return json.dumps({"add": action})

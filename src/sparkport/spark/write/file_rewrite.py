@@ -1,4 +1,4 @@
-"""Rows changed by writing their files again: copy-on-write, in one commit on the version it was planned for.
+"""Change rows by rewriting their files (copy-on-write), in one commit on the version it was planned for.
 
 For tables and statements to which deletion vectors by the server do not apply: Spark joins the rows of the
 files with what is to become of them.
@@ -165,7 +165,7 @@ def _exploded(frame: DataFrame, names: Sequence[str], rows: Column) -> DataFrame
 
 
 def _added(file: DataFile) -> str:
-    said: dict[str, Any] = {
+    action: dict[str, Any] = {
         "path": file.logged_path,
         "partitionValues": dict(file.partition_values),
         "size": file.size,
@@ -174,5 +174,5 @@ def _added(file: DataFile) -> str:
         "stats": file.statistics,
     }
     if file.deletion_vector is not None:
-        said["deletionVector"] = file.deletion_vector.logged
-    return json.dumps({"add": said})
+        action["deletionVector"] = file.deletion_vector.logged
+    return json.dumps({"add": action})

@@ -1,4 +1,4 @@
-"""What statements share, and INSERT: rows are staged as they come, then committed at once."""
+"""The base of all statements, and INSERT: rows are staged as they arrive, then committed at once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SparkStatement(Statement):
         self._stage = Stage(engine.staging)
         self._keys = KeyMaker(call, self.operation, columns)
         self._version = call.if_version
-        self._over = False
+        self._is_finished = False
 
     @property
     def version(self) -> str | None:
@@ -84,7 +84,7 @@ class SparkStatement(Statement):
     def commit(self) -> int:
         """Make everything staged visible in one commit."""
         self._check_open()
-        self._over = True
+        self._is_finished = True
         key = self._keys.key()
         try:
             with writing():
@@ -102,7 +102,7 @@ class SparkStatement(Statement):
 
     def abort(self) -> None:
         """Forget what was staged."""
-        self._over = True
+        self._is_finished = True
         self._stage.remove()
 
     def _commit_with_retries(self, key: StatementKey | None) -> Committed:
@@ -144,8 +144,8 @@ class SparkStatement(Statement):
         raise NotImplementedError
 
     def _check_open(self) -> None:
-        if self._over:
-            raise InvalidRequestError("the statement is over")
+        if self._is_finished:
+            raise InvalidRequestError("statement already finished")
         self._call.check()
 
     def _check_same_table(self, newest: Metadata) -> None:

@@ -12,9 +12,10 @@ import pytest
 from pyspark import TaskContext
 
 from sparkport.errors import LimitExceededError
-from sparkport.spark.read import spool
-from sparkport.spark.read.spool import Partitions, spool_folder, spool_partition
+from sparkport.spark.read.spool import Partitions, spool_folder
 from sparkport.spark.storage.temp_folders import discard
+from sparkport.spark.worker import spool_writer
+from sparkport.spark.worker.spool_writer import spool_partition
 
 COLUMNS = pa.schema([("n", pa.int64())])
 HEADER = COLUMNS.serialize().to_pybytes()
@@ -31,10 +32,10 @@ def folder() -> Iterator[Path]:
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every message have a file of its own, three of them be much, and six too much."""
     size = len(HEADER + message(0))
-    monkeypatch.setattr(spool, "_FIRST_BYTES", 1)
-    monkeypatch.setattr(spool, "_FILE_BYTES", 1)
-    monkeypatch.setattr(spool, "_MUCH_BYTES", 3 * size)
-    monkeypatch.setattr(spool, "_MAX_BYTES", 6 * size)
+    monkeypatch.setattr(spool_writer, "_FIRST_FILE_BYTES", 1)
+    monkeypatch.setattr(spool_writer, "_FILE_BYTES", 1)
+    monkeypatch.setattr(spool_writer, "_BACKLOG_BYTES", 3 * size)
+    monkeypatch.setattr(spool_writer, "_MAX_BACKLOG_BYTES", 6 * size)
 
 
 def message(number: int) -> bytes:
@@ -83,7 +84,7 @@ def test_rows_are_read_while_more_are_written(folder: Path) -> None:
 
 def test_slow_rows_are_not_held_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file is complete too when it took long."""
-    monkeypatch.setattr(spool, "_FILE_SECONDS", 0.0)
+    monkeypatch.setattr(spool_writer, "_FILE_SECONDS", 0.0)
     write(folder, 0, 1, 2, 3)
 
     assert sorted(path.name for path in folder.iterdir()) == ["0-0", "0-1", "0-2", "0-3"]
@@ -130,7 +131,7 @@ def test_all_rows_come_once_however_slowly_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as the client reads anything, nothing is given up, and nothing comes twice."""
-    monkeypatch.setattr(spool, "_MAX_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(spool_writer, "MAX_WAIT_SECONDS", 0.5)
     rows = [list(range(start, start + 20)) for start in (0, 100, 200)]
     partitions = Partitions(folder)
     found: list[int] = []
@@ -157,11 +158,11 @@ def test_all_rows_come_once_however_slowly_they_are_read(
 @pytest.mark.usefixtures("small_files")
 def test_rows_that_nobody_reads_are_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that has stalled for too long is told so when it comes back."""
-    monkeypatch.setattr(spool, "_MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(spool_writer, "MAX_WAIT_SECONDS", 0.2)
     partitions = Partitions(folder)
     list(spool_partition(str(folder), HEADER, 0, taken(folder, partitions, *range(20))))
 
-    with pytest.raises(LimitExceededError, match="seconds to be read"):
+    with pytest.raises(LimitExceededError, match="the client read no rows for 60 seconds"):
         ready(partitions)
 
 
