@@ -53,9 +53,7 @@ class Partitions:
         Raises LimitExceededError if the tasks have given up waiting, see `spool_partition`.
         """
         if (self._folder / TIMED_OUT).exists():
-            raise LimitExceededError(
-                f"the client read no rows of the scan for {MAX_WAIT_SECONDS:.0f} seconds"
-            )
+            raise LimitExceededError(f"the client read no rows for {MAX_WAIT_SECONDS:.0f} seconds")
         taken = self._folder / _TAKEN
         while move(self._folder / f"{self.current}-{self._number}", taken):
             if taken.stat().st_size:
