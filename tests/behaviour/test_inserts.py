@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, DynamicSchema
+from sparkport.catalog import Call, DynamicSchema, ScanOptions
+from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
 from tests.behaviour.engine import (
     create,
@@ -185,3 +186,20 @@ def test_empty_lists_without_offsets(schema: DynamicSchema) -> None:
     assert returned.returning_data is not None
     assert returned.returning_data.read_all()["l"].to_pylist() == [[], [], None, []]
     assert values(table, "l") == [[], [], None, [], [[[1]]]]
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_the_end_of_a_day_is_a_time(schema: DynamicSchema, unit: str) -> None:
+    """DuckDB's TIME 24:00:00 comes back as it went in, found by a filter and counted by statistics."""
+    day = 86_400_000_000 * (1000 if unit == "ns" else 1)
+    kind = pa.time64(unit)
+    times = pa.array([day, 0, None], pa.int64()).view(kind)
+    table = create(schema, {"v": kind})
+    table.insert(Call(), pa.table({"v": times}).to_reader())
+    equal = Comparison(ComparisonOperator.EQUAL, Column("v"), Constant(times[0]))
+    found = [read(table, options=ScanOptions(columns=("v",), filter=test)) for test in (None, equal)]
+    stored, matching = (rows.column("v").combine_chunks().view(pa.int64()).to_pylist() for rows in found)
+
+    assert stored == [day, 0, None]
+    assert day in matching
+    assert table.column_statistics(Call(), "v").maximum.value in {day, None}

@@ -5,6 +5,8 @@
 - The view of a null may hold anything, says Arrow; pyarrow's casts follow it wherever it points.
 - The offsets of a list of no rows may be missing, or point anywhere, as writers of Arrow leave them inside of
   other lists. The check does not look at them, but `flatten` and `nbytes` do, and crash.
+
+And of one that pyarrow calls invalid: DuckDB's TIME '24:00:00', the end of a day.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import pyarrow.compute as pc
 
 from sparkport.errors import InvalidRequestError
 
-__all__ = ["check", "is_view", "needs_check", "normalized", "spelled_bytes", "view_lengths"]
+__all__ = ["check", "is_view", "needs_check", "normalized", "spelled_bytes", "validate", "view_lengths"]
 
+_UNITS_PER_DAY = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
 _VIEW_WORDS = 4
 _OFFSET_BYTES = 4
 _LARGE_OFFSET_BYTES = 8
@@ -47,6 +50,18 @@ def check(column: pa.Array) -> int:
     return spelled
 
 
+def validate(column: pa.Array) -> None:
+    """Check a column as pyarrow does, but allow the time 24:00:00. Raises pa.ArrowInvalid."""
+    numbers = _times_as_numbers(column.type)
+    if numbers.equals(column.type):
+        column.validate(full=True)
+        return
+    column.view(numbers).validate(full=True)
+    for times in _tree(column):
+        if pa.types.is_time(times.type):
+            _check_times(times)
+
+
 def normalized(column: pa.Array) -> pa.Array:
     """Return a valid column with offsets that begin at zero in all lists of no rows.
 
@@ -74,6 +89,35 @@ def view_lengths(views: pa.Array) -> pa.Array:
         offset=_VIEW_WORDS * views.offset,
     )
     return pc.list_element(pa.FixedSizeListArray.from_arrays(words, _VIEW_WORDS), 0)
+
+
+def _times_as_numbers(kind: pa.DataType) -> pa.DataType:
+    """Return a type of the same layout with integers in the place of times."""
+    match kind:
+        case pa.Time32Type():
+            return pa.int32()
+        case pa.Time64Type():
+            return pa.int64()
+        case pa.StructType():
+            return pa.struct([field.with_type(_times_as_numbers(field.type)) for field in kind])
+        case pa.ListType():
+            return pa.list_(kind.value_field.with_type(_times_as_numbers(kind.value_type)))
+        case pa.LargeListType():
+            return pa.large_list(kind.value_field.with_type(_times_as_numbers(kind.value_type)))
+        case pa.FixedSizeListType():
+            return pa.list_(kind.value_field.with_type(_times_as_numbers(kind.value_type)), kind.list_size)
+        case pa.MapType():
+            item = kind.item_field.with_type(_times_as_numbers(kind.item_type))
+            key = kind.key_field.with_type(_times_as_numbers(kind.key_type))
+            return pa.map_(key, item, kind.keys_sorted)
+    return kind
+
+
+def _check_times(times: pa.Array) -> None:
+    ends = pc.min_max(times.view(_times_as_numbers(times.type)))
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is not None and not 0 <= low <= high <= _UNITS_PER_DAY[times.type.unit]:
+        raise pa.ArrowInvalid("a time is not between 00:00:00 and 24:00:00")
 
 
 def _check_views_of_nulls(views: pa.Array) -> None:

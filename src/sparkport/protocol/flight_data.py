@@ -227,7 +227,8 @@ class Decoder:
             # The quick check makes it safe to look at the columns, the full one to use them.
             batch.validate()
             self._check_columns(batch)
-            batch.validate(full=True)
+            for column in batch.columns:
+                column_checks.validate(column)
             if self._expanding:
                 self._hold(held + self._flat_size(batch))
             return self._compacted(self._mended(batch), kept + unpacked, held)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.errors import InvalidRequestError, LimitExceededError
+from sparkport.protocol import column_checks
 from sparkport.protocol.column_checks import check, needs_check, normalized
 from sparkport.protocol.flight_data import Decoder, Encoder, Limits, decode
 
@@ -124,3 +125,36 @@ def test_flat_columns_need_no_check() -> None:
     assert not any(
         needs_check(every[name].type) for name in ("int64", "string", "dictionary", "uuid", "null")
     )
+
+
+_TIMES = pa.array([0, 86_400_000_000, None], pa.int64()).view(pa.time64("us"))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        _TIMES,
+        pa.array([86_400_000_000_000], pa.int64()).view(pa.time64("ns")),
+        pa.array([86_400], pa.int32()).view(pa.time32("s")),
+        pa.ListArray.from_arrays([0, 1, 3], _TIMES),
+        pa.StructArray.from_arrays([_TIMES], ["t"]),
+        pa.MapArray.from_arrays([0, 2], ["a", "b"], _TIMES[:2]),
+        pa.FixedSizeListArray.from_arrays(_TIMES[:2], 2),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_the_end_of_a_day_is_a_time(column: pa.Array) -> None:
+    """DuckDB has TIME 24:00:00."""
+    with pytest.raises(pa.ArrowInvalid):
+        column.validate(full=True)
+
+    column_checks.validate(column)
+
+
+@pytest.mark.parametrize("value", [-1, 86_400_000_001])
+def test_other_values_are_no_times(value: int) -> None:
+    """Neither before a day begins, nor after it has ended; also inside of others."""
+    times = pa.array([value], pa.int64()).view(pa.time64("us"))
+    for column in (times, pa.ListArray.from_arrays([0, 1], times)):
+        with pytest.raises(pa.ArrowInvalid, match=r"^a time is not between 00:00:00 and 24:00:00$"):
+            column_checks.validate(column)
