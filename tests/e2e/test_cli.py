@@ -184,7 +184,8 @@ def test_no_auth_is_refused_beyond_loopback(run: Run, host: str) -> None:
     """A server that others can reach needs a token."""
     code, _, errors = run("serve", "--port", "0", "--no-auth", "--host", host)
 
-    assert (code, errors) == (2, f"sparkport: --no-auth is only allowed on loopback, not on {host}\n")
+    message = f"sparkport: a server without authentication listens on loopback only, not on {host}\n"
+    assert (code, errors) == (2, message)
 
 
 def test_token_and_no_auth_exclude_each_other(run: Run) -> None:

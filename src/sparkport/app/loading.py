@@ -11,7 +11,7 @@ from types import ModuleType
 
 from sparkport.app.application import App
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ConfigError
+from sparkport.errors import ConfigError
 from sparkport.toolkit.builder import CatalogBuilder
 
 

@@ -140,11 +140,11 @@ def test_names_are_unique_where_they_must_be() -> None:
     app.action("a")(lambda body: body)
     app.table_function(columns=COLUMNS, name="f")(no_table)
 
-    with pytest.raises(ValueError, match="table 'T' is there already"):
+    with pytest.raises(ValueError, match="table 'T' already exists"):
         app.add_table(pa.table({"n": [1]}), name="T")
-    with pytest.raises(ValueError, match="action 'a' is there already"):
+    with pytest.raises(ValueError, match="action 'a' already exists"):
         app.action("a")(lambda body: body)
-    with pytest.raises(ValueError, match="'F': a function that takes a table is alone under its name"):
+    with pytest.raises(ValueError, match="'F': a function that takes a table cannot be overloaded"):
         app.table_in_out(name="F")(of_table)
     with pytest.raises(ValueError, match="needs a call to refer to"):
         app.add_reference("r", columns={"n": int})
