@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import sparkport.catalog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
-PROTOCOLS = {
+PROTOCOLS: dict[str, Any] = {
     name: value
     for name, value in inspect.getmembers(sparkport.catalog, inspect.isclass)
     if getattr(value, "_is_protocol", False)

@@ -306,7 +306,7 @@ def test_a_warehouse_that_cannot_be_is_told(run: Run, tmp_path: Path) -> None:
     assert run("serve", str(file / "inner"), "--no-auth", "--engine", "spark") == (
         2,
         "",
-        f"sparkport: the warehouse '{file}/inner' cannot be made: Not a directory\n",
+        f"sparkport: the warehouse '{file}/inner' cannot be created: Not a directory\n",
     )
 
 
@@ -389,7 +389,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
     [
         ("shop", "sparkport: --app is written module:object, not 'shop'"),
         (":catalog", "sparkport: --app is written module:object, not ':catalog'"),
-        ("nowhere:catalog", "sparkport: --app: there is no module 'nowhere'"),
+        ("nowhere:catalog", "sparkport: --app: module 'nowhere' does not exist"),
         ("shop:absent", "sparkport: --app: module 'shop' has no 'absent'"),
         (
             "shop:nothing",
@@ -397,7 +397,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
         ),
         ("shop:numbered", "sparkport: --app: shop:numbered has a catalog under 1, which is not a name"),
         ("shop:alike", "sparkport: catalog 'ONE' already exists"),
-        ("shop:wrong", "sparkport: --app: shop:wrong has something under 'one' that is not a catalog"),
+        ("shop:wrong", "sparkport: --app: shop:wrong has a value under 'one' that is not a catalog"),
         (
             "shop:named",
             "sparkport: --app: shop:named needs arguments; give a function that is called without any",
@@ -420,7 +420,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
             "needy:catalog",
             "sparkport: --app: module 'needy' failed: ModuleNotFoundError: No module named 'nowhere'",
         ),
-        ("json.nowhere:catalog", "sparkport: --app: there is no module 'json.nowhere'"),
+        ("json.nowhere:catalog", "sparkport: --app: module 'json.nowhere' does not exist"),
     ],
 )
 def test_bad_app_is_told(run: Run, spec: str, message: str) -> None:

@@ -169,7 +169,7 @@ def _make_folder(warehouse: str) -> None:
     except FileExistsError as error:
         raise ConfigError(f"the warehouse '{warehouse}' is a file, not a folder") from error
     except OSError as error:
-        raise OSError(f"the warehouse '{warehouse}' cannot be made: {error.strerror}") from error
+        raise OSError(f"the warehouse '{warehouse}' cannot be created: {error.strerror}") from error
 
 
 class _StartBar:

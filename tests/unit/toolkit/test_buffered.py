@@ -137,14 +137,14 @@ def test_statement_without_rows_calls_nobody() -> None:
 
 
 def test_aborted_statement_calls_nobody() -> None:
-    """What was collected is forgotten, and the statement is over."""
+    """What was collected is forgotten, and the statement is finished."""
     table = Log()
     statement = buffered.begin_insert(Call(), table, returning=False)
     statement.write(batch(1))
     statement.abort()
     statement.abort()
 
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.commit()
     assert table.calls == []
 
@@ -155,7 +155,7 @@ def test_committed_statement_is_over() -> None:
     statement.write(batch(1))
     statement.commit()
 
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.write(batch(2))
 
 
