@@ -43,6 +43,11 @@ class CatalogBuilder:
         self._declared: set[str] = set()
         self._current = ""
 
+    @property
+    def schema_names(self) -> tuple[str, ...]:
+        """The names of all schemas so far: of an app over an engine, those that are not the engine's."""
+        return tuple(self._schemas)
+
     def schema(self, name: str, *, comment: str = "") -> Self:
         """Start a schema: what follows belongs to it, unless it names another schema."""
         _check_new("schema", name, self._declared)

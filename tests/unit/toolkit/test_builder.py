@@ -214,4 +214,5 @@ def test_table_may_name_its_schema() -> None:
     builder = CatalogBuilder().schema("demo").table("numbers", NUMBERS, schema="other")
 
     assert built(builder, "other").name == "numbers"
+    assert builder.schema_names == ("demo", "other")
     assert [schema.name for schema in builder.build().schemas(Call())] == ["demo", "other"]
