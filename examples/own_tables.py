@@ -20,6 +20,4 @@ catalog = (
 )
 
 if __name__ == "__main__":
-    server = sparkport.Server({"own": catalog}, port=8815)
-    print(f"ATTACH 'own' (TYPE airport, LOCATION '{server.location}');  token: {server.token}")
-    server.serve()
+    sparkport.Server({"own": catalog}).serve()  # prints how to attach, with the token

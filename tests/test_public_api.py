@@ -15,14 +15,16 @@ def public(module: types.ModuleType) -> set[str]:
     return {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "TYPE_CHECKING"
     }
 
 
 def test_package_exports_what_is_there() -> None:
-    """`sparkport.__all__` is complete and true."""
-    assert set(sparkport.__all__) - {"__version__"} == public(sparkport)
-    assert sparkport.__version__
+    """`sparkport.__all__` is complete and true; `Lakehouse` is imported when it is first used."""
+    assert set(sparkport.__all__) - {"__version__"} == public(sparkport) | {"Lakehouse", "errors"}
+    assert all(getattr(sparkport, name) for name in sparkport.__all__)
+    assert sparkport.Lakehouse.__module__ == "sparkport.app.lakehouse"
+    assert not hasattr(sparkport, "Nothing")
 
 
 def test_catalog_exports_what_is_there() -> None:

@@ -18,6 +18,7 @@ from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
 from sparkport.app.application import App
 from sparkport.app.arguments import hide_argument
 from sparkport.app.file_limit import raise_file_limit
+from sparkport.app.greeting import greeting
 from sparkport.app.lakehouse import Lakehouse
 from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
@@ -25,7 +26,6 @@ from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.catalog.tables import Catalog
 from sparkport.config import (
-    ConfigError,
     Engine,
     Setting,
     parse_conf,
@@ -34,12 +34,10 @@ from sparkport.config import (
     read_token,
     variable,
 )
-from sparkport.errors import SparkportError
+from sparkport.errors import ConfigError, SparkportError
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
-from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.read.mode import ReadMode
-from sparkport.spark.session.settings import SparkSettings
 
 app = typer.Typer(
     add_completion=False,
@@ -327,20 +325,19 @@ def serve(
         if not isinstance(own, App) and catalog in own:
             pass  # the user's catalog takes the engine's place
         elif engine is Engine.SPARK:
-            settings = SparkSettings(
-                warehouse or "lakehouse",
-                master,
-                remote,
-                parse_conf([*context.meta[_CONF], *(conf or ())]),
-            )
             lakehouse = Lakehouse(
-                settings,
-                lane=lane,
+                warehouse or "lakehouse",
+                master=master,
+                remote=remote,
+                conf=parse_conf([*context.meta[_CONF], *(conf or ())]),
+                read_mode=lane,
                 direct_reads=direct_reads,
-                adopts=adopt,
+                adopt=adopt,
                 transaction_idle=transaction_idle,
                 sample=sample,
-                switches=FunctionFlags(functions, allow_query, query_timeout),
+                functions=functions,
+                allow_query=allow_query,
+                query_timeout=query_timeout,
                 trash_hours=trash_hours,
             )
             catalogs = lakehouse.catalogs(catalog)
@@ -368,13 +365,13 @@ def serve(
                 memory_bytes=memory << 20 or None,
             ),
         )
-    except (ConfigError, SparkportError, OSError, ValueError) as error:
+    except (SparkportError, OSError, ValueError) as error:
         _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
     if _is_on_command_line(context, "token"):
         _note(log_format, "until a server has started everybody can see its --token; use --token-file")
     shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
-    _run(server, _greeting(server, catalog, shown), lakehouse, log_format)
+    _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
@@ -389,7 +386,7 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     return catalog
 
 
-def _run(server: Server, greeting: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
+def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
     """Serve until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -401,7 +398,7 @@ def _run(server: Server, greeting: str, lakehouse: Lakehouse | None, log_format:
         while not (lakehouse.is_open.wait(_LOOK_UP_SECONDS) or stop.is_set()):
             pass
     if not stop.is_set():
-        typer.echo(greeting)
+        typer.echo(ready)
         sys.stdout.flush()
     while not stop.wait(_LOOK_UP_SECONDS):
         pass
@@ -421,21 +418,6 @@ def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INF
         _log.log(level, event)
     else:
         typer.echo(line, err=True)
-
-
-def _greeting(server: Server, catalog: str, token: str | None) -> str:
-    """Return how to attach the server; the token is printed only if the server has made it up."""
-    where = server.location
-    lines = [
-        f"sparkport ready at {where}",
-        "",
-        "In DuckDB:",
-        "  INSTALL airport FROM community; LOAD airport;",
-    ]
-    if token is not None:
-        lines.append(f"  CREATE SECRET (TYPE airport, auth_token '{token}', SCOPE '{where}');")
-    lines += [f"  ATTACH '{catalog}' (TYPE airport, LOCATION '{where}');", "  SHOW ALL TABLES;", ""]
-    return "\n".join(lines)
 
 
 def main() -> None:

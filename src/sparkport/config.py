@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparkport.errors import ConfigError
+
 _ON = frozenset({"1", "true", "t", "yes", "y", "on"})
 _OFF = frozenset({"0", "false", "f", "no", "n", "off"})
 _MAX_TOKEN_BYTES = 4096
@@ -34,10 +36,6 @@ class Engine(enum.StrEnum):
     MEMORY = "memory"
 
 
-class ConfigError(Exception):
-    """A setting that makes no sense or is not safe."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
     """How a server listens and whom it lets in.
@@ -56,11 +54,11 @@ class ServeConfig:
         if not self.catalog:
             raise ConfigError("the catalog needs a name")
         if not self.authenticate and self.token is not None:
-            raise ConfigError("--token and --no-auth exclude each other")
+            raise ConfigError("a token was given, but authentication is off; drop one of the two")
         if self.token == "":
             raise ConfigError("the token is empty")
         if not self.authenticate and not is_loopback(self.host):
-            raise ConfigError(f"--no-auth is only allowed on loopback, not on {self.host}")
+            raise ConfigError(f"a server without authentication listens on loopback only, not on {self.host}")
 
 
 def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> str | None:
@@ -68,6 +66,8 @@ def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> s
 
     As with a private key of ssh, a file of one's own that others can read is refused. Raises ConfigError.
     """
+    if token is not None and not authenticate:
+        raise ConfigError("--token and --no-auth exclude each other")
     if file is None:
         return token
     if token is not None:

@@ -21,7 +21,8 @@ SparkportError
 ├── DeadlineExceededError          the caller's time is up
 │   └── ClientSilentError          the caller sent or read nothing for too long
 ├── UnavailableError               a part the server needs is down
-└── UserCodeError                  a user's function, table or action raised something else
+├── UserCodeError                  a user's function, table or action raised something else
+└── ConfigError                    settings of a server that make no sense or are not safe
 
 A class writes the sentence, the raiser gives the data. The gRPC front maps each
 class to a status code in one table (`sparkport.flight.transport.statuses`).
@@ -37,6 +38,7 @@ __all__ = [
     "AlreadyExistsError",
     "CancelledError",
     "ClientSilentError",
+    "ConfigError",
     "ConflictError",
     "ConstraintViolationError",
     "DeadlineExceededError",
@@ -231,6 +233,10 @@ class UserCodeError(SparkportError):
         super().__init__(f"{kind} '{name}' failed: {shown} (trace id {trace_id})")
         self.kind = kind
         self.name = name
+
+
+class ConfigError(SparkportError):
+    """A setting that makes no sense or is not safe; raised when a server is set up, never to a client."""
 
 
 def _without_paths(text: str) -> str:

@@ -81,7 +81,7 @@ def test_rows_of_a_repeated_statement_are_not_returned(schema: DynamicSchema) ->
     late = table.begin_insert(keyed("k"), returning=True)
     late.write(pa.record_batch({"n": [2]}))
     insert(table, [{"n": 2}], keyed("k"))
-    reason = "is done already, with 1 rows; they cannot be returned again"
+    reason = "was already executed, with 1 rows; they cannot be returned again"
 
     with pytest.raises(PreconditionError, match=reason):
         late.commit()

@@ -184,7 +184,8 @@ def test_no_auth_is_refused_beyond_loopback(run: Run, host: str) -> None:
     """A server that others can reach needs a token."""
     code, _, errors = run("serve", "--port", "0", "--no-auth", "--host", host)
 
-    assert (code, errors) == (2, f"sparkport: --no-auth is only allowed on loopback, not on {host}\n")
+    message = f"sparkport: a server without authentication listens on loopback only, not on {host}\n"
+    assert (code, errors) == (2, message)
 
 
 def test_token_and_no_auth_exclude_each_other(run: Run) -> None:
@@ -305,7 +306,7 @@ def test_a_warehouse_that_cannot_be_is_told(run: Run, tmp_path: Path) -> None:
     assert run("serve", str(file / "inner"), "--no-auth", "--engine", "spark") == (
         2,
         "",
-        f"sparkport: the warehouse '{file}/inner' cannot be made: Not a directory\n",
+        f"sparkport: the warehouse '{file}/inner' cannot be created: Not a directory\n",
     )
 
 
@@ -388,7 +389,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
     [
         ("shop", "sparkport: --app is written module:object, not 'shop'"),
         (":catalog", "sparkport: --app is written module:object, not ':catalog'"),
-        ("nowhere:catalog", "sparkport: --app: there is no module 'nowhere'"),
+        ("nowhere:catalog", "sparkport: --app: module 'nowhere' does not exist"),
         ("shop:absent", "sparkport: --app: module 'shop' has no 'absent'"),
         (
             "shop:nothing",
@@ -396,7 +397,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
         ),
         ("shop:numbered", "sparkport: --app: shop:numbered has a catalog under 1, which is not a name"),
         ("shop:alike", "sparkport: catalog 'ONE' already exists"),
-        ("shop:wrong", "sparkport: --app: shop:wrong has something under 'one' that is not a catalog"),
+        ("shop:wrong", "sparkport: --app: shop:wrong has a value under 'one' that is not a catalog"),
         (
             "shop:named",
             "sparkport: --app: shop:named needs arguments; give a function that is called without any",
@@ -419,7 +420,7 @@ def test_app_whose_schema_the_engine_has_is_refused(run: Run) -> None:
             "needy:catalog",
             "sparkport: --app: module 'needy' failed: ModuleNotFoundError: No module named 'nowhere'",
         ),
-        ("json.nowhere:catalog", "sparkport: --app: there is no module 'json.nowhere'"),
+        ("json.nowhere:catalog", "sparkport: --app: module 'json.nowhere' does not exist"),
     ],
 )
 def test_bad_app_is_told(run: Run, spec: str, message: str) -> None:

@@ -95,7 +95,7 @@ def test_client_repeats_a_statement_without_an_answer(
     left[0] = 1
     with pytest.raises(UnavailableError):
         caller.insert("s", "t", ONE, returning=True, key="mine")
-    with pytest.raises(PreconditionError, match="is done already, with 1 rows"):
+    with pytest.raises(PreconditionError, match="was already executed, with 1 rows"):
         caller.insert("s", "t", ONE, returning=True, key="mine")
     with pytest.raises(InvalidRequestError):
         caller.insert("s", "t", ONE, key="no good")

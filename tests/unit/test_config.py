@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sparkport.config import (
-    ConfigError,
     Setting,
     parse_conf,
     read_config_file,
     read_switches,
     read_token,
 )
+from sparkport.errors import ConfigError
 
 KNOWN = {
     "port": Setting("port", int),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -15,10 +15,11 @@ from sparkport.app.offloading import OffloadedScalar
 from sparkport.app.overlay import overlay
 from sparkport.catalog.actions import Action
 from sparkport.catalog.call import Call
-from sparkport.catalog.functions import ScalarFunction, Stability, TableFunction, TableInOutFunction
+from sparkport.catalog.functions import Stability
 from sparkport.catalog.tables import Catalog, ClientCall, Table
+from sparkport.toolkit.builder import CatalogBuilder, SchemaParts
 from sparkport.toolkit.registry import Catalogs
-from sparkport.toolkit.static import StaticCatalog, StaticSchema, StaticTable, table_scan
+from sparkport.toolkit.static import ScanFunction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,16 +30,6 @@ class Decorator(Protocol):
     def __call__(self, function: F, /) -> F:
         """Declare the function."""
         raise NotImplementedError
-
-
-@dataclass(slots=True)
-class _Parts:
-    """What was declared for one schema."""
-
-    comment: str = ""
-    tables: dict[str, Table] = field(default_factory=dict)
-    scalars: list[ScalarFunction] = field(default_factory=list)
-    table_valued: list[TableFunction | TableInOutFunction] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +47,28 @@ class _PythonAction:
         raise TypeError(f"an action returns bytes or None, not {type(result).__name__}")
 
 
-class App:
+class App(CatalogBuilder):
     """Collects what a server offers beside an engine's tables.
 
+    >>> Texts = Annotated[pa.Array, pa.string()]
     >>> app = App()
     >>> @app.scalar_function(schema="text")
-    ... def shout(words: str) -> str:
+    ... def shout(words: Texts) -> Texts:
     ...     return pc.utf8_upper(words)
 
-    A function's annotations say its types; its name and the first line of its docstring are
-    shown to clients. Everything is declared before the server starts; `catalogs` can
-    change while it runs.
+    An app is a `CatalogBuilder`: tables and schemas are added in the same way, and what names no
+    schema goes into the last one that `schema()` started, before that into the app's own. A
+    function's annotations say its types; its name and the first line of its docstring are shown
+    to clients. Everything is declared before the server starts; `catalogs` can change while it runs.
     """
 
     def __init__(self, *, schema: str = "app") -> None:
-        self._default_schema = schema
-        self._schemas: dict[str, _Parts] = {}
+        super().__init__()
+        self._current = schema
         self._offloaded: list[OffloadedScalar] = []
         self.actions: dict[str, Action] = {}
         self.catalogs = Catalogs()
         """The databases of the server that serves this app, to add, drop and list."""
-
-    def schema(self, name: str, *, comment: str = "") -> None:
-        """Give a schema a comment."""
-        self._parts(name).comment = comment
 
     def scalar_function(
         self,
@@ -97,10 +86,10 @@ class App:
         """
 
         def declare(function: F) -> F:
-            made = functions.scalar(
+            scalar = functions.scalar(
                 function, name=name, parameters=parameters, returns=returns, stability=stability
             )
-            self._parts(schema).scalars.append(made)
+            self.add_scalar_function(scalar, schema=schema)
             return function
 
         return declare
@@ -123,12 +112,12 @@ class App:
         """
 
         def declare(function: F) -> F:
-            here = functions.scalar(
+            local = functions.scalar(
                 function, name=name, parameters=parameters, returns=returns, stability=stability
             )
-            made = OffloadedScalar(here, min_rows)
-            self._parts(schema).scalars.append(made)
-            self._offloaded.append(made)
+            scalar = OffloadedScalar(local, min_rows)
+            self.add_scalar_function(scalar, schema=schema)
+            self._offloaded.append(scalar)
             return function
 
         return declare
@@ -143,7 +132,7 @@ class App:
         """
 
         def declare(function: F) -> F:
-            self._add_table_valued(schema, functions.table_function(function, columns, name=name))
+            self.add_table_function(functions.table_function(function, columns, name=name), schema=schema)
             return function
 
         return declare
@@ -158,34 +147,60 @@ class App:
         """
 
         def declare(function: F) -> F:
-            self._add_table_valued(schema, functions.in_out(function, columns, name=name))
+            self.add_table_function(functions.in_out(function, columns, name=name), schema=schema)
             return function
 
         return declare
 
-    def table(self, *, columns: Any, schema: str = "", name: str = "") -> Decorator:  # noqa: ANN401
-        """Declare a table whose rows a function yields, as for `table_function`.
+    @overload
+    def table(
+        self,
+        name: str,
+        data: pa.Table | Table | None = None,
+        *,
+        arrow_schema: pa.Schema | None = None,
+        reader: Callable[[], pa.RecordBatchReader] | None = None,
+        scan: ScanFunction | None = None,
+        schema: str = "",
+        comment: str = "",
+    ) -> Self: ...
 
-        `columns` may be a function of a `SchemaRequest`: then they may depend on the time
-        that is asked for.
+    @overload
+    def table(self, *, columns: Columns, schema: str = "", name: str = "") -> Decorator: ...
+
+    def table(
+        self,
+        name: str = "",
+        data: pa.Table | Table | None = None,
+        *,
+        columns: Columns | None = None,
+        arrow_schema: pa.Schema | None = None,
+        reader: Callable[[], pa.RecordBatchReader] | None = None,
+        scan: ScanFunction | None = None,
+        schema: str = "",
+        comment: str = "",
+    ) -> Self | Decorator:
+        """Add a table as `CatalogBuilder.table` does; with `columns`, decorate a function that yields rows.
+
+        The function yields rows as for `table_function`. `columns` may be a function of a
+        `SchemaRequest`: then they may depend on the time that is asked for.
         """
+        if columns is None:
+            return super().table(
+                name,
+                data,
+                arrow_schema=arrow_schema,
+                reader=reader,
+                scan=scan,
+                schema=schema,
+                comment=comment,
+            )
 
         def declare(function: F) -> F:
             self.add_table(tables.table(function, columns, name=name), schema=schema)
             return function
 
         return declare
-
-    def add_table(self, table: Table | pa.Table, *, schema: str = "", name: str = "") -> None:
-        """Add a table of your own making, or rows in memory under a name."""
-        if isinstance(table, pa.Table):
-            table = StaticTable(name, table.schema, table_scan(table))
-        known = self._parts(schema).tables
-        if not table.name:
-            raise ValueError("a table needs a name")
-        if table.name.lower() in (other.lower() for other in known):
-            raise ValueError(f"table {table.name!r} is there already")
-        known[table.name] = table
 
     def add_reference(
         self,
@@ -208,24 +223,13 @@ class App:
 
         def declare(function: F) -> F:
             if name in self.actions:
-                raise ValueError(f"action {name!r} is there already")
+                raise ValueError(f"action {name!r} already exists")
             comment = (inspect.getdoc(function) or "").partition("\n")[0]
             takes_call = len(inspect.signature(function).parameters) > 1
             self.actions[name] = _PythonAction(name, comment, function, takes_call)
             return function
 
         return declare
-
-    def build(self) -> StaticCatalog:
-        """Return a catalog of everything that was declared."""
-        return StaticCatalog(
-            {
-                name: StaticSchema(
-                    name, dict(parts.tables), parts.comment, tuple(parts.scalars), tuple(parts.table_valued)
-                )
-                for name, parts in self._schemas.items()
-            }
-        )
 
     def over(self, engine: Catalog) -> Catalog:
         """Return an engine's catalog with the schemas of this app in it.
@@ -239,24 +243,14 @@ class App:
 
     def mount(self, name: str, engines: Mapping[str, Catalog] | None = None) -> None:
         """Put what was declared into the databases: over the engine of that name, or by itself."""
-        present = {known.lower() for known, _ in self.catalogs.items()}
+        mounted = {existing.lower() for existing, _ in self.catalogs.items()}
         served = {name: self.build(), **(engines or {})}
         for key, catalog in served.items():
-            if key.lower() not in present:
-                on_top = key == name and engines is not None and key in engines
-                self.catalogs.add(key, self.over(catalog) if on_top else catalog)
+            if key.lower() not in mounted:
+                is_overlaid = key == name and engines is not None and key in engines
+                self.catalogs.add(key, self.over(catalog) if is_overlaid else catalog)
 
-    def _add_table_valued(self, schema: str, function: TableFunction | TableInOutFunction) -> None:
-        known = self._parts(schema).table_valued
-        for other in known:
-            alike = other.name.lower() == function.name.lower()
-            if alike and (other.signature.takes_table or function.signature.takes_table):
-                raise ValueError(f"{function.name!r}: a function that takes a table is alone under its name")
-        known.append(function)
-
-    def _parts(self, schema: str) -> _Parts:
-        name = schema or self._default_schema
-        if name.lower() == "main":
+    def _parts(self, schema: str) -> SchemaParts:
+        if (schema or self._current).lower() == "main":
             raise ValueError("DuckDB cannot look up a schema named 'main': choose another name")
-        known = next((key for key in self._schemas if key.lower() == name.lower()), name)
-        return self._schemas.setdefault(known, _Parts())
+        return super()._parts(schema)

@@ -16,12 +16,12 @@ _MAX_ROWS = 1024
 def batches_of(
     result: Any,  # noqa: ANN401
     arrow_schema: pa.Schema,
-    wanted: Collection[str] | None,
+    needed: Collection[str] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a result: Arrow data, or an iterable of the parts below.
 
     A part is Arrow data, a mapping of names to whole columns, or a tuple, which is one
-    row. Columns that are not in `wanted` may be missing. Raises TypeError for others.
+    row. Columns that are not in `needed` may be missing. Raises TypeError for others.
     """
     if isinstance(result, pa.RecordBatch | pa.Table | Mapping):
         result = [result]
@@ -37,24 +37,24 @@ def batches_of(
             yield _of_rows(rows, arrow_schema)
             rows = []
         for batch in _of_part(part):
-            yield shaped(batch, arrow_schema, wanted)
+            yield shaped(batch, arrow_schema, needed)
     if rows:
         yield _of_rows(rows, arrow_schema)
 
 
-def shaped(batch: pa.RecordBatch, arrow_schema: pa.Schema, wanted: Collection[str] | None) -> pa.RecordBatch:
+def shaped(batch: pa.RecordBatch, arrow_schema: pa.Schema, needed: Collection[str] | None) -> pa.RecordBatch:
     """Return the batch with exactly the announced columns. Raises TypeError."""
     if batch.schema.equals(arrow_schema):
         return batch
     extra = next((name for name in batch.schema.names if arrow_schema.get_field_index(name) < 0), None)
     if extra is not None:
-        raise TypeError(f"the column '{extra}' was not announced")
-    columns = [_column(batch, field, wanted) for field in arrow_schema]
+        raise TypeError(f"the column '{extra}' was not declared")
+    columns = [_column(batch, field, needed) for field in arrow_schema]
     nullable = [field.with_nullable(nullable=True) for field in arrow_schema]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(nullable))
 
 
-def _column(batch: pa.RecordBatch, field: pa.Field, wanted: Collection[str] | None) -> pa.Array:
+def _column(batch: pa.RecordBatch, field: pa.Field, needed: Collection[str] | None) -> pa.Array:
     index = batch.schema.get_field_index(field.name)
     if index >= 0:
         try:
@@ -63,7 +63,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field, wanted: Collection[str] | No
             raise TypeError(
                 f"the column '{field.name}' is of type {batch.column(index).type} instead of {field.type}"
             ) from error
-    if wanted is None or field.name in wanted:
+    if needed is None or field.name in needed:
         raise TypeError(f"the column '{field.name}' is missing")
     return pa.nulls(batch.num_rows, field.type)
 

@@ -48,7 +48,7 @@ class Declaration:
 
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return the values by the names of their parameters."""
-        return {one.name: value for one, value in zip(self.parameters, values, strict=False)}
+        return {parameter.name: value for parameter, value in zip(self.parameters, values, strict=False)}
 
     def arguments(self, values: Iterable[Any], given: Iterable[object]) -> tuple[list[Any], dict[str, Any]]:
         """Return what the function is called with for the values of its parameters.
@@ -65,8 +65,8 @@ class Declaration:
             else:
                 positional.append(value)
         positional.extend(remaining)
-        for name, kind in self.injected.items():
-            named[name] = next(one for one in given if isinstance(one, kind))
+        for name, type_ in self.injected.items():
+            named[name] = next(value for value in given if isinstance(value, type_))
         return positional, named
 
 
@@ -90,16 +90,16 @@ def declaration(
     explicit = {field.name: field.type for field in declared} if isinstance(declared, pa.Schema) else declared
     parameters, given = [], {}
     variadic = by_batch = False
-    for one in signature.parameters.values():
-        annotation = (explicit or {}).get(one.name, one.annotation)
+    for parameter in signature.parameters.values():
+        annotation = (explicit or {}).get(parameter.name, parameter.annotation)
         if annotation in injected:
-            given[one.name] = annotation
+            given[parameter.name] = annotation
             continue
-        if one.kind is one.VAR_KEYWORD or annotation is one.empty:
-            raise TypeError(f"parameter {one.name!r} of {called!r} needs a type")
+        if parameter.kind is parameter.VAR_KEYWORD or annotation is parameter.empty:
+            raise TypeError(f"parameter {parameter.name!r} of {called!r} needs a type")
         by_batch = by_batch or annotation is pa.RecordBatch
-        variadic = variadic or one.kind is one.VAR_POSITIONAL
-        parameters.append(_parameter(called, one, annotation))
+        variadic = variadic or parameter.kind is parameter.VAR_POSITIONAL
+        parameters.append(_parameter(called, parameter, annotation))
     return Declaration(
         called,
         (inspect.getdoc(function) or "").partition("\n")[0],
@@ -127,23 +127,23 @@ def arrow_type(annotation: Any) -> pa.DataType | Special:  # noqa: ANN401
     if origin is typing.Annotated:
         return arrow_type(arguments[-1])
     if origin in {typing.Union, types.UnionType}:
-        rest = [one for one in arguments if one is not type(None)]
+        rest = [member for member in arguments if member is not type(None)]
         if len(rest) == 1:
             return arrow_type(rest[0])
     if origin is list:
         return pa.list_(value_type(arguments[0]))
-    found = _TYPES.get(annotation) if isinstance(annotation, type) else None
-    if found is None:
-        raise TypeError(f"there is no Arrow type for {annotation!r}")
-    return found
+    mapped = _TYPES.get(annotation) if isinstance(annotation, type) else None
+    if mapped is None:
+        raise TypeError(f"no Arrow type corresponds to {annotation!r}")
+    return mapped
 
 
 def value_type(annotation: Any) -> pa.DataType:  # noqa: ANN401
     """Return the type of a value. Raises TypeError for a table or any type."""
-    kind = arrow_type(annotation)
-    if isinstance(kind, Special):
+    resolved = arrow_type(annotation)
+    if isinstance(resolved, Special):
         raise TypeError(f"{annotation!r} is not the type of a value")
-    return kind
+    return resolved
 
 
 def arrow_schema(columns: Any) -> pa.Schema:  # noqa: ANN401
@@ -151,19 +151,19 @@ def arrow_schema(columns: Any) -> pa.Schema:  # noqa: ANN401
     if isinstance(columns, pa.Schema):
         return columns
     if isinstance(columns, Mapping):
-        return pa.schema([(name, value_type(kind)) for name, kind in columns.items()])
+        return pa.schema([(name, value_type(annotation)) for name, annotation in columns.items()])
     raise TypeError("columns are a pyarrow.Schema or a mapping of names to types")
 
 
-def _parameter(function: str, one: inspect.Parameter, annotation: Any) -> Parameter:  # noqa: ANN401
-    named = one.kind is one.KEYWORD_ONLY
-    if named and one.name in _RESERVED:
-        raise TypeError(f"parameter {one.name!r} of {function!r}: DuckDB keeps this name for itself")
-    default = REQUIRED if one.default is one.empty else one.default
+def _parameter(function: str, parameter: inspect.Parameter, annotation: Any) -> Parameter:  # noqa: ANN401
+    named = parameter.kind is parameter.KEYWORD_ONLY
+    if named and parameter.name in _RESERVED:
+        raise TypeError(f"parameter {parameter.name!r} of {function!r}: DuckDB reserves this name")
+    default = REQUIRED if parameter.default is parameter.empty else parameter.default
     try:
-        return Parameter(one.name, arrow_type(annotation), named=named, default=default)
+        return Parameter(parameter.name, arrow_type(annotation), named=named, default=default)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"parameter {one.name!r} of {function!r}: {error}") from error
+        raise TypeError(f"parameter {parameter.name!r} of {function!r}: {error}") from error
 
 
 def _is_table(annotation: Any) -> bool:  # noqa: ANN401

@@ -103,7 +103,9 @@ class PythonInOut(PythonFunction):
         return batches_of(self.function(*positional, **named), arrow_schema, None)
 
     def _with_table(self, parameters: Sequence[Any], table: object) -> list[Any]:
-        at = next(index for index, one in enumerate(self.declaration.parameters) if one.type is TABLE)
+        at = next(
+            index for index, parameter in enumerate(self.declaration.parameters) if parameter.type is TABLE
+        )
         return [*parameters[:at], table, *parameters[at:]]
 
 
@@ -117,10 +119,10 @@ def scalar(
 ) -> PythonScalar:
     """Return a scalar function. Raises TypeError or ValueError for a signature that does not fit."""
     declared = declarations.declaration(function, name=name, declared=parameters)
-    for one in declared.parameters:
-        if one.named or not one.required or one.type is TABLE:
+    for parameter in declared.parameters:
+        if parameter.named or not parameter.required or parameter.type is TABLE:
             raise TypeError(
-                f"parameter {one.name!r} of {declared.name!r}: a scalar function has positional"
+                f"parameter {parameter.name!r} of {declared.name!r}: a scalar function has positional"
                 " parameters without defaults; write another function of the same name instead"
             )
     result = declared.result if returns is None else returns
@@ -134,7 +136,7 @@ def scalar(
 def table_function(function: Callable[..., Any], columns: Columns, *, name: str = "") -> PythonTableFunction:
     """Return a table function. Raises TypeError or ValueError for a signature that does not fit."""
     declared = declarations.declaration(function, name=name, injected=(Call, ScanOptions))
-    if any(one.type is TABLE for one in declared.parameters):
+    if any(parameter.type is TABLE for parameter in declared.parameters):
         raise TypeError(f"{declared.name!r} takes a table: declare it with table_in_out")
     if not declared.parameters:
         raise TypeError(f"{declared.name!r} takes no parameters: declare it as a table")
@@ -156,8 +158,8 @@ def in_out(function: Callable[..., Any], columns: Columns | None, *, name: str =
 def _checked(columns: Columns, declared: Declaration) -> Columns:
     if not callable(columns):
         return declarations.arrow_schema(columns)
-    known = {one.name for one in declared.parameters}
-    unknown = next((name for name in inspect.signature(columns).parameters if name not in known), None)
+    parameters = {parameter.name for parameter in declared.parameters}
+    unknown = next((name for name in inspect.signature(columns).parameters if name not in parameters), None)
     if unknown is not None:
         raise TypeError(f"the columns of {declared.name!r} depend on {unknown!r}, which is not a parameter")
     return columns
@@ -167,5 +169,5 @@ def _computed(columns: Columns, values: Mapping[str, Any]) -> pa.Schema:
     if not callable(columns):
         return columns
     # It names those of the function's parameters that the columns depend on.
-    wanted = inspect.signature(columns).parameters
-    return declarations.arrow_schema(columns(**{name: values[name] for name in wanted}))
+    names = inspect.signature(columns).parameters
+    return declarations.arrow_schema(columns(**{name: values[name] for name in names}))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -13,9 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sparkport.app.sample import load_sample
+from sparkport.app.shared_spark import lease_host
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
-from sparkport.errors import SparkportError
+from sparkport.errors import ConfigError, SparkportError
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.commit.staging import new_folder, remove_orphaned_stages
 from sparkport.spark.ddl.create import move_folder
@@ -25,56 +28,77 @@ from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
-from sparkport.spark.session.host import SparkHost
-from sparkport.spark.session.settings import SparkSettings
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.warehouse.upkeep import Upkeep
 
 _log = structlog.get_logger("sparkport.app")
 
-_ALL_BUT_QUERY = FunctionFlags()
 _WARM_SECONDS = 300.0
 _SETTLED_SECONDS = 120.0
 _MAX_TRASH_HOURS = 24.0 * 366 * 100
 
 
 class Lakehouse:
-    """A warehouse and its Spark.
+    """A warehouse of Delta tables and the Spark that reads and writes it.
 
-    The catalog answers from the tables' logs at once; what needs Spark waits for it.
+    >>> Server(Lakehouse("./lakehouse")).serve()
+
+    The catalog answers from the tables' logs at once; what needs Spark waits for it. A process has
+    one Spark, which all its lakehouses share: `master` (default `local[*]`), `remote` and `conf`
+    are those of the first, and a later one that asks for something else is a ConfigError.
+
+    `read_mode` is "auto" or "sql"; with `direct_reads` DuckDB may read the files itself. `adopt`
+    gives row ids to tables of others at their first UPDATE or DELETE. `functions` adds schema
+    `sparkport` with functions of tables, `allow_query` the function `query`, whose statements may
+    take `query_timeout` seconds. `transaction_idle` is in seconds; dropped tables can be brought
+    back for `trash_hours`. `sample` fills an empty warehouse in a local folder with a few tables.
     """
 
     def __init__(
         self,
-        settings: SparkSettings,
+        warehouse: str | os.PathLike[str],
         *,
-        lane: ReadMode = ReadMode.AUTO,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        read_mode: ReadMode | str = ReadMode.AUTO,
         direct_reads: bool = False,
-        adopts: bool = True,
+        adopt: bool = True,
         transaction_idle: float = 3600.0,
         sample: bool = False,
-        switches: FunctionFlags = _ALL_BUT_QUERY,
+        functions: bool = True,
+        allow_query: bool = False,
+        query_timeout: float = 600.0,
         trash_hours: float = 24.0,
     ) -> None:
+        folder = os.fspath(warehouse)
         if not 0 <= trash_hours <= _MAX_TRASH_HOURS:
-            raise ValueError(f"--trash-hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
-        if "://" not in settings.warehouse:
-            _make_folder(settings.warehouse)
+            raise ConfigError(f"trash_hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
+        if read_mode not in list(ReadMode):
+            raise ConfigError(f"read_mode is 'auto' or 'sql', not {read_mode!r}")
+        if "://" not in folder:
+            _make_folder(folder)
         elif sample:
-            raise ValueError("--sample needs a warehouse in a local folder")
+            raise ConfigError("the sample needs a warehouse in a local folder")
         self._bar = _StartBar()
-        self._host = SparkHost(settings, progress=self._bar.fetching)
+        self._lease = lease_host(folder, master, remote, conf, progress=self._bar.fetching)
+        self._host = self._lease.host
         self._engine = Engine(
             self._host,
-            read_mode=lane,
+            warehouse=folder,
+            read_mode=ReadMode(read_mode),
             direct_reads=direct_reads,
-            adopts=adopts,
+            adopts=adopt,
             transaction_idle_seconds=transaction_idle,
             trash_hours=trash_hours,
         )
         self._upkeep = Upkeep(self._engine.warehouse.root, self._engine.trash)
-        self.catalog = SparkCatalog(self._engine, switches)
-        self._others = {other: SessionCatalog(other, self._engine) for other in catalog_names(settings)}
+        self.catalog = SparkCatalog(self._engine, FunctionFlags(functions, allow_query, query_timeout))
+        self._others: dict[str, Catalog] = {}
+        if self._lease.is_first:
+            self._others = {
+                other: SessionCatalog(other, self._engine) for other in catalog_names(self._host.settings)
+            }
         self._sample = sample and self._is_empty()
         self._stopping = threading.Event()
         self.is_open = threading.Event()
@@ -93,10 +117,11 @@ class Lakehouse:
         threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop all scans, and Spark."""
+        """Stop all scans, and Spark with its last lakehouse."""
         self._stopping.set()
         self._bar.close()
-        self._engine.close()
+        self._engine.stop_work()
+        self._lease.release()
         self._upkeep.stop()
 
     def _settle(self) -> None:
@@ -107,7 +132,7 @@ class Lakehouse:
             with self._bar:
                 self._host.session(call)
                 if self._sample:
-                    self._bar.tell("loading the sample")
+                    self._bar.show("loading the sample")
                     self._load_sample()
         except (SparkportError, OSError) as error:
             if not self._stopping.is_set():
@@ -142,9 +167,9 @@ def _make_folder(warehouse: str) -> None:
     try:
         Path(warehouse).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise ValueError(f"the warehouse '{warehouse}' is a file, not a folder") from error
+        raise ConfigError(f"the warehouse '{warehouse}' is a file, not a folder") from error
     except OSError as error:
-        raise OSError(f"the warehouse '{warehouse}' cannot be made: {error.strerror}") from error
+        raise OSError(f"the warehouse '{warehouse}' cannot be created: {error.strerror}") from error
 
 
 class _StartBar:
@@ -175,7 +200,7 @@ class _StartBar:
         if not ready:
             _log.info("fetching", file=name, done=done, total=total)
 
-    def tell(self, what: str) -> None:
+    def show(self, what: str) -> None:
         """Show what is being done now."""
         self._progress.update(self._task, description=what)
 

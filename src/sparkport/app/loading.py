@@ -11,7 +11,7 @@ from types import ModuleType
 
 from sparkport.app.application import App
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ConfigError
+from sparkport.errors import ConfigError
 from sparkport.toolkit.builder import CatalogBuilder
 
 
@@ -24,14 +24,14 @@ def load_app(spec: str, name: str) -> App | dict[str, Catalog]:
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
         raise ConfigError(f"--app is written module:object, not {spec!r}")
-    found: object = _module(module_name)
+    loaded: object = _module(module_name)
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(loaded, part):
             raise ConfigError(f"--app: module {module_name!r} has no {attribute!r}")
-        found = getattr(found, part)
-    if callable(found) and not isinstance(found, Catalog):
-        found = _made(found, spec)
-    return found if isinstance(found, App) else _catalogs(found, spec, name)
+        loaded = getattr(loaded, part)
+    if callable(loaded) and not isinstance(loaded, Catalog):
+        loaded = _called(loaded, spec)
+    return loaded if isinstance(loaded, App) else _catalogs(loaded, spec, name)
 
 
 def _module(name: str) -> ModuleType:
@@ -44,15 +44,15 @@ def _module(name: str) -> ModuleType:
         # What the module itself imports may be missing too.
         is_asked_for = f"{name}.".startswith(f"{error.name}.")
         reason = (
-            f"there is no module {name!r}" if is_asked_for else f"module {name!r} failed: {_shown(error)}"
+            f"module {name!r} does not exist" if is_asked_for else f"module {name!r} failed: {_shown(error)}"
         )
         raise ConfigError(f"--app: {reason}") from error
     except Exception as error:
         raise ConfigError(f"--app: module {name!r} failed: {_shown(error)}") from error
 
 
-def _made(make: Callable[..., object], spec: str) -> object:
-    """Return what a function of the user makes."""
+def _called(make: Callable[..., object], spec: str) -> object:
+    """Return what a function of the user returns."""
     if not _is_called_without_arguments(make):
         raise ConfigError(f"--app: {spec} needs arguments; give a function that is called without any")
     try:
@@ -79,17 +79,17 @@ def _shown(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _catalogs(found: object, spec: str, name: str) -> dict[str, Catalog]:
-    if isinstance(found, CatalogBuilder):
-        return {name: found.build()}
-    if isinstance(found, Mapping):
-        bad = [key for key, value in found.items() if not isinstance(value, Catalog)]
+def _catalogs(loaded: object, spec: str, name: str) -> dict[str, Catalog]:
+    if isinstance(loaded, CatalogBuilder):
+        return {name: loaded.build()}
+    if isinstance(loaded, Mapping):
+        bad = [key for key, value in loaded.items() if not isinstance(value, Catalog)]
         if bad:
-            raise ConfigError(f"--app: {spec} has something under {bad[0]!r} that is not a catalog")
-        nameless = [key for key in found if not isinstance(key, str) or not key]
+            raise ConfigError(f"--app: {spec} has a value under {bad[0]!r} that is not a catalog")
+        nameless = [key for key in loaded if not isinstance(key, str) or not key]
         if nameless:
             raise ConfigError(f"--app: {spec} has a catalog under {nameless[0]!r}, which is not a name")
-        return dict(found)
-    if isinstance(found, Catalog):
-        return {name: found}
+        return dict(loaded)
+    if isinstance(loaded, Catalog):
+        return {name: loaded}
     raise ConfigError(f"--app: {spec} is neither an App, a catalog nor a mapping of names to catalogs")

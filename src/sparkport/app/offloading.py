@@ -20,37 +20,37 @@ class OffloadedScalar:
     job could only delay; other clients send as many as they like.
     """
 
-    def __init__(self, here: PythonScalar, min_rows: int) -> None:
-        if here.declaration.injected:
-            raise TypeError(f"{here.name!r} takes the call, which there is none of in Spark's workers")
+    def __init__(self, local: PythonScalar, min_rows: int) -> None:
+        if local.declaration.injected:
+            raise TypeError(f"{local.name!r} takes the call, which does not exist in Spark's workers")
         if min_rows < 1:
-            raise ValueError("min_rows counts from 1")
-        self._here = here
-        self._least_rows = min_rows
-        self._there: Callable[[Call, pa.RecordBatch], pa.RecordBatch] | None = None
+            raise ValueError("min_rows is at least 1")
+        self._local = local
+        self._min_rows = min_rows
+        self._remote: Callable[[Call, pa.RecordBatch], pa.RecordBatch] | None = None
 
     @property
     def name(self) -> str:
         """The function's name."""
-        return self._here.name
+        return self._local.name
 
     @property
     def comment(self) -> str:
         """The first line of its docstring."""
-        return self._here.comment
+        return self._local.comment
 
     @property
     def signature(self) -> FunctionSignature:
         """What was declared."""
-        return self._here.signature
+        return self._local.signature
 
     def bind(self, engine: Catalog) -> None:
         """Let an engine take the function over, if it is one that does. Raises ValueError if it cannot."""
         if isinstance(engine, OffloadingCatalog):
-            self._there = engine.offload(Offloadable(self.name, self._here.function, self.signature))
+            self._remote = engine.offload(Offloadable(self.name, self._local.function, self.signature))
 
     def execute(self, call: Call, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Call the function here or there."""
-        if self._there is None or batch.num_rows < self._least_rows:
-            return self._here.execute(call, batch)
-        return self._there(call, batch)
+        """Call the function in this process, or in the engine."""
+        if self._remote is None or batch.num_rows < self._min_rows:
+            return self._local.execute(call, batch)
+        return self._remote(call, batch)

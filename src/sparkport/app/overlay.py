@@ -18,8 +18,8 @@ def overlay(engine: Catalog, own: StaticCatalog) -> Catalog:
     Raises AlreadyExistsError if a schema's name is taken.
     """
     abilities = [part for ability, part in _PARTS.items() if isinstance(engine, ability)]
-    made: Catalog = type("Overlay", (*abilities, _Overlay), {})(engine, own)
-    return made
+    overlaid: Catalog = type("Overlay", (*abilities, _Overlay), {})(engine, own)
+    return overlaid
 
 
 class _Overlay:
@@ -34,9 +34,9 @@ class _Overlay:
     def schemas(self, call: Call) -> Sequence[Schema]:
         """Return the engine's schemas and then the user's.
 
-        Where an outsider made a schema of the same name since the start, the user's stands.
+        If somebody else has created a schema of the same name since the start, the user's is listed.
         """
-        engine = [one for one in self._engine.schemas(call) if one.name.lower() not in self._own]
+        engine = [schema for schema in self._engine.schemas(call) if schema.name.lower() not in self._own]
         return [*engine, *self._own.values()]
 
     def schema(self, call: Call, name: str) -> Schema | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
+import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -11,10 +13,13 @@ from typing import Self
 import structlog
 
 from sparkport.app.application import App
+from sparkport.app.authentication import CustomAuthenticator
+from sparkport.app.greeting import greeting
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.catalog.actions import Action
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
+from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.context import ServerContext
@@ -23,9 +28,11 @@ from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.builder import CatalogBuilder
-from sparkport.toolkit.registry import Catalogs
+from sparkport.toolkit.registry import Catalogs, CatalogSource
 
 _PRINCIPAL = "user"
+
+Served = Mapping[str, Catalog | CatalogSource] | Catalog | CatalogSource | CatalogBuilder
 
 
 class Server:
@@ -34,20 +41,30 @@ class Server:
     >>> with Server({"demo": catalog}, port=0) as server:
     ...     print(server.location, server.token)
 
-    A single catalog, or an `App`, is served under the name `lakehouse`. `server.catalogs` adds
-    and drops catalogs while the server runs. With `authenticate=False` nobody
-    needs a token, which is allowed on loopback only. Unless structlog is configured
-    already, warnings and errors are logged to standard error.
+    A single catalog, a `Lakehouse` or an `App` is served under the name `default_catalog`; a
+    mapping serves several. What runs behind them, such as the Spark of a `Lakehouse`, is started
+    and stopped with the server. `app` adds the schemas and actions of an app to what is served.
+    `catalogs` adds and drops databases while the server runs.
+
+    Without a `token` the server makes one up. An `authenticator` takes its place: an object with
+    `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
+    and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
+    many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    Unless structlog is configured already, warnings and errors are logged to standard error.
+
+    Raises `errors.ConfigError` for settings that contradict each other.
     """
 
     def __init__(
         self,
-        catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder | App,
+        catalogs: Served | App,
         *,
+        app: App | None = None,
         host: str = "127.0.0.1",
         port: int = 8815,
         token: str | None = None,
         authenticate: bool = True,
+        authenticator: Authenticator | None = None,
         default_catalog: str = "lakehouse",
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
@@ -55,8 +72,11 @@ class Server:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
         self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
-        self.catalogs, actions = _served(catalogs, default_catalog)
-        self.token = (token or secrets.token_urlsafe(24)) if authenticate else None
+        if authenticator is not None and (token is not None or not authenticate):
+            raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
+        self.catalogs, actions = _served(catalogs, app, default_catalog)
+        has_token = authenticate and authenticator is None
+        self.token = (token or secrets.token_urlsafe(24)) if has_token else None
         limits = limits or ServerLimits()
         context = ServerContext(
             self.catalogs,
@@ -64,7 +84,7 @@ class Server:
             resources=limits.resources(),
             actions=actions,
         )
-        self._grpc = GrpcServer(context, self._authenticator(), host, port, limits)
+        self._grpc = GrpcServer(context, self._authenticator(authenticator), host, port, limits)
 
     @property
     def location(self) -> str:
@@ -72,26 +92,34 @@ class Server:
         return self._grpc.location
 
     def start(self) -> Self:
-        """Begin to answer and return at once."""
+        """Begin to answer and return at once; Spark starts in the background."""
         self._grpc.start()
+        self.catalogs.start()
         SANDBOX.start_ahead()
         return self
 
     def stop(self) -> None:
-        """Let running calls finish, but no longer than the grace period."""
-        self._grpc.stop(self.config.grace_seconds).wait()
+        """Let running calls finish, but no longer than the grace period; then stop what is behind them."""
+        try:
+            self._grpc.stop(self.config.grace_seconds).wait()
+        finally:
+            self.catalogs.stop()
 
     def wait(self) -> None:
         """Return when the server has stopped."""
         self._grpc.wait()
 
     def serve(self) -> None:
-        """Start and stay until stopped from another thread or by Ctrl-C."""
-        self.start()
-        try:
-            self.wait()
-        except KeyboardInterrupt:
-            self.stop()
+        """Start, print how to attach, and stay until stopped from another thread or by Ctrl-C.
+
+        The token is printed only if the server has made it up.
+        """
+        shown = "<your token>" if self.token and self.config.token else self.token
+        with self:
+            sys.stdout.write(greeting(self.location, self.catalogs.default, shown) + "\n")
+            sys.stdout.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                self.wait()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -104,7 +132,9 @@ class Server:
     ) -> None:
         self.stop()
 
-    def _authenticator(self) -> Authenticator:
+    def _authenticator(self, custom: Authenticator | None) -> Authenticator:
+        if custom is not None:
+            return CustomAuthenticator(custom)
         return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
 
 
@@ -113,18 +143,37 @@ def _ticket_key(token: str) -> bytes:
     return hashlib.scrypt(token.encode(), salt=b"sparkport tickets", n=1 << 14, r=8, p=1, dklen=32)
 
 
-def _served(
-    catalogs: Mapping[str, Catalog] | Catalog | CatalogBuilder | App, default: str
-) -> tuple[Catalogs, Mapping[str, Action]]:
+def _served(served: Served | App, app: App | None, default: str) -> tuple[Catalogs, Mapping[str, Action]]:
     """Return the catalogs by name, and the actions beside the server's own."""
-    if isinstance(catalogs, App):
-        taken = next((name for name in catalogs.actions if name in routes.DESCRIPTIONS), None)
-        if taken is not None:
-            raise ValueError(f"action {taken!r} is one of the server's own")
-        catalogs.mount(default)
-        catalogs.catalogs.set_default(default)
-        return catalogs.catalogs, catalogs.actions
-    if isinstance(catalogs, CatalogBuilder):
-        catalogs = catalogs.build()
-    named = catalogs if isinstance(catalogs, Mapping) else {default: catalogs}
+    if isinstance(served, App):
+        if app is not None:
+            raise ConfigError("two apps were given: pass one of them, with what it is served over")
+        return _with_app(served, {}, default)
+    if isinstance(served, CatalogBuilder):
+        served = served.build()
+    named = served if isinstance(served, Mapping) else {default: served}
+    if app is not None:
+        return _with_app(app, named, default)
     return Catalogs(named, default=default if default in named else ""), {}
+
+
+def _with_app(
+    app: App, served: Mapping[str, Catalog | CatalogSource], default: str
+) -> tuple[Catalogs, Mapping[str, Action]]:
+    """Return the databases of an app, with its schemas in the default one, and its actions."""
+    taken = next((name for name in app.actions if name in routes.DESCRIPTIONS), None)
+    if taken is not None:
+        raise ValueError(f"action {taken!r} is one of the server's own")
+    engines: dict[str, Catalog] = {}
+    sources = []
+    for name, catalog in served.items():
+        if isinstance(catalog, CatalogSource):
+            engines.update(catalog.catalogs(name))
+            sources.append(catalog)
+        else:
+            engines[name] = catalog
+    app.mount(default, engines)
+    for source in sources:
+        app.catalogs.manage(source)
+    app.catalogs.set_default(default)
+    return app.catalogs, app.actions

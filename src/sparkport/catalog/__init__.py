@@ -1,4 +1,30 @@
-"""The contracts between the server and what it serves: pure protocols and values."""
+"""The contracts between the server and what it serves: pure protocols and values.
+
+Reading (`tables`, `scan`): what SELECT, time travel, statistics and listings need.
+    Catalog, Schema, Table, ScanOptions, ScanSlice, Snapshot, TimePoint, TimeUnit
+    VersionedCatalog, CatalogVersion, VersionedTable, SplittableTable, PlanningTable, PlannedScan
+    DynamicSchemaTable, SchemaRequest, StatisticsTable, ColumnStatistics, HasTableKind, TableKind
+    HasDescription, TableDescription, ConstrainedTable, TableConstraints
+    DirectTable, ReferenceTable, ClientCall
+
+Writing (`dml`, `rowid`): INSERT, UPDATE and DELETE.
+    InsertableTable, UpdatableTable, DeletableTable, StatementTable, Statement, DMLResult, rowid_field
+
+DDL (`ddl`): CREATE, DROP and ALTER.
+    DynamicCatalog, CreateSchemaOptions, DropSchemaOptions, DynamicSchema, RevertibleSchema, TaggedSchema
+    CreateTableOptions, DropTableOptions, OnConflict, DynamicTable, TableChange, RenameTable
+    AddColumn, AddColumnOptions, RemoveColumn, RemoveColumnOptions, RenameColumn, ChangeColumnType
+    AddField, RemoveField, RenameField, SetDefault, SetNotNull, DropNotNull, AddConstraint
+
+Functions (`functions`, `parameters`): functions that clients call.
+    ScalarFunction, TableFunction, TableInOutFunction, FunctionSignature, Parameter, Stability, ANY, TABLE
+
+Transactions (`transactions`): several statements as one, or reads of one snapshot.
+    TransactionalCatalog, TransactionManager, TransactionMode, TransactionState
+
+Everywhere (`call`, `lookup`): who calls, until when, and what about.
+    Call, TablePath
+"""
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import (

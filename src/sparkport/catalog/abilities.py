@@ -1,4 +1,4 @@
-"""What a backend can do is asked at run time, for every table and call: so it has to be quick, and harmless.
+"""Fast `isinstance` for the protocols: what a backend can do is tested at run time, for every table and call.
 
 `isinstance` of a runtime-checkable protocol looks at the members of the instance itself. Python 3.11
 evaluates each property for that, and here a property may read the log of a table.
@@ -17,7 +17,7 @@ class Ability(type(Protocol)):  # type: ignore[misc]  # the metaclass of protoco
     """
 
     def __instancecheck__(cls, instance: Any) -> bool:  # noqa: ANN401  (anything may be asked)
-        """Tell whether an object has all members of a protocol, or is of a class."""
+        """Return whether an object has all members of a protocol, or is of a class."""
         if not cls.__dict__.get("_is_protocol", False):
             return bool(super().__instancecheck__(instance))
         return all(

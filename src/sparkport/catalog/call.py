@@ -21,7 +21,7 @@ class Call:
 
     A call is made at the edge of the server and handed down explicitly. It is
     safe to use from any thread. Long work calls `check()` between steps. A statement with an
-    `idempotency_key` that the table knows already was done before (see `catalog.repeats`). An UPDATE or
+    `idempotency_key` that the table has seen was already executed (see `toolkit.repeats`). An UPDATE or
     DELETE with `if_version` is a conflict if its rows were changed since that snapshot of the table.
     """
 

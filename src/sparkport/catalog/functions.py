@@ -47,14 +47,14 @@ class FunctionSignature:
     def declared(self) -> tuple[Parameter, ...]:
         """The parameters; those that are bare types are called `arg1`, `arg2` and so on."""
         return tuple(
-            one if isinstance(one, Parameter) else Parameter(f"arg{number}", one)
-            for number, one in enumerate(self.parameters, 1)
+            parameter if isinstance(parameter, Parameter) else Parameter(f"arg{number}", parameter)
+            for number, parameter in enumerate(self.parameters, 1)
         )
 
     @property
     def takes_table(self) -> bool:
         """Whether one of the parameters is a table."""
-        return any(one.type is TABLE for one in self.declared)
+        return any(parameter.type is TABLE for parameter in self.declared)
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""The fence around what users write."""
+"""The boundary around code that users write."""
 
 from __future__ import annotations
 

@@ -36,18 +36,18 @@ N = TypeVar("N", bound=_Named)
 
 def find_schema(call: Call, catalog: Catalog, name: str) -> Schema:
     """Return the schema, whatever the letter case of `name`."""
-    found = catalog.schema(call, name)
-    if found is not None:
-        return found
+    schema = catalog.schema(call, name)
+    if schema is not None:
+        return schema
     schemas = catalog.schemas(call)
     return _same_but_for_case(name, schemas) or _missing("schema", name, schemas)
 
 
 def find_table(call: Call, schema: Schema, name: str) -> Table:
     """Return the table, whatever the letter case of `name`."""
-    found = schema.table(call, name)
-    if found is not None:
-        return found
+    table = schema.table(call, name)
+    if table is not None:
+        return table
     tables = schema.tables(call)
     return _same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
 
@@ -57,24 +57,24 @@ def find_column(arrow_schema: pa.Schema, name: str) -> int:
     index = arrow_schema.get_field_index(name)
     if index >= 0:
         return int(index)
-    for index, known in enumerate(arrow_schema.names):
-        if known.lower() == name.lower():
+    for index, column in enumerate(arrow_schema.names):
+        if column.lower() == name.lower():
             return index
     raise NotFoundError("column", name, arrow_schema.names)
 
 
 def current_arrow_schema(call: Call, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
-    """Return the columns of a table as of a time point, however the table knows them."""
+    """Return the columns of a table as of a time point, however the table provides them."""
     if isinstance(table, VersionedTable):
         if time_point is None and call.transaction_id is None:
-            known = table.arrow_schema
-            if known is not None:
-                return known  # fixing a state may mean to read a log
+            newest = table.arrow_schema
+            if newest is not None:
+                return newest  # taking a snapshot may mean to read a log
         return table.snapshot(call, time_point).arrow_schema
     if isinstance(table, DynamicSchemaTable):
         return table.schema_for_request(call, SchemaRequest(time_point=time_point))
     if time_point is not None:
-        raise InvalidRequestError(f"table '{table.name}' has no history to travel in")
+        raise InvalidRequestError(f"table '{table.name}' does not support time travel")
     if table.arrow_schema is None:
         raise TypeError(f"table {table.name!r} has no schema but is not a DynamicSchemaTable")
     return table.arrow_schema

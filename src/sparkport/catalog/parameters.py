@@ -89,55 +89,68 @@ def bound(
     are brought to its type; for a bare type they come as they were sent. Raises
     InvalidRequestError.
     """
-    declared = [one for one in parameters if not (isinstance(one, Parameter) and one.type is TABLE)]
-    positional = [one for one in declared if not (isinstance(one, Parameter) and one.named)]
+    declared = [
+        parameter
+        for parameter in parameters
+        if not (isinstance(parameter, Parameter) and parameter.type is TABLE)
+    ]
+    positional = [
+        parameter for parameter in declared if not (isinstance(parameter, Parameter) and parameter.named)
+    ]
     _check_count(function, positional, len(values), variadic=variadic)
     _check_names(function, declared, named)
     given = iter(values)
-    result = [_value(function, one, given, named) for one in declared]
+    result = [_value(function, parameter, given, named) for parameter in declared]
     last = positional[-1] if positional else None
-    return (*result, *(_brought(function, last, extra) for extra in given))
+    return (*result, *(_converted(function, last, extra) for extra in given))
 
 
 def _check_count(
     function: str, positional: Sequence[pa.DataType | Parameter], count: int, *, variadic: bool
 ) -> None:
-    least = sum(not isinstance(one, Parameter) or one.required for one in positional)
-    most = len(positional)
-    if count >= least and (variadic or count <= most):
+    min_count = sum(not isinstance(parameter, Parameter) or parameter.required for parameter in positional)
+    max_count = len(positional)
+    if count >= min_count and (variadic or count <= max_count):
         return
-    wanted = f"{least} or more" if variadic else str(most) if least == most else f"{least} to {most}"
-    raise InvalidRequestError(f"function '{function}' takes {wanted} parameters, not {count}")
+    if variadic:
+        expected = f"{min_count} or more"
+    else:
+        expected = str(max_count) if min_count == max_count else f"{min_count} to {max_count}"
+    raise InvalidRequestError(f"function '{function}' takes {expected} parameters, not {count}")
 
 
 def _check_names(
     function: str, declared: Sequence[pa.DataType | Parameter], named: Mapping[str, Any]
 ) -> None:
-    known = {one.name.lower() for one in declared if isinstance(one, Parameter) and one.named}
+    names = {
+        parameter.name.lower()
+        for parameter in declared
+        if isinstance(parameter, Parameter) and parameter.named
+    }
     for name in named:
-        if name.lower() not in known:
+        if name.lower() not in names:
             raise InvalidRequestError(f"function '{function}' has no named parameter '{name}'")
 
 
 def _value(
-    function: str, one: pa.DataType | Parameter, given: Iterator[Any], named: Mapping[str, Any]
+    function: str, parameter: pa.DataType | Parameter, given: Iterator[Any], named: Mapping[str, Any]
 ) -> object:
-    if not isinstance(one, Parameter):
-        return _brought(function, one, next(given))
-    if not one.named:
+    if not isinstance(parameter, Parameter):
+        return _converted(function, parameter, next(given))
+    if not parameter.named:
         value = next(given, REQUIRED)
-        return one.default if value is REQUIRED else _brought(function, one, value)
-    value = next((value for name, value in named.items() if name.lower() == one.name.lower()), None)
-    result = None if value is None else _brought(function, one, value)
+        return parameter.default if value is REQUIRED else _converted(function, parameter, value)
+    value = next((value for name, value in named.items() if name.lower() == parameter.name.lower()), None)
+    result = None if value is None else _converted(function, parameter, value)
     if result is not None:
         return result
-    if one.required:
-        raise InvalidRequestError(f"function '{function}' needs the parameter '{one.name}'")
-    return one.default
+    if parameter.required:
+        raise InvalidRequestError(f"function '{function}' needs the parameter '{parameter.name}'")
+    return parameter.default
 
 
-def _brought(function: str, one: pa.DataType | Parameter | None, value: Any) -> object:  # noqa: ANN401
-    kind = one.type if isinstance(one, Parameter) else None
+def _converted(function: str, parameter: pa.DataType | Parameter | None, value: Any) -> object:  # noqa: ANN401
+    kind = parameter.type if isinstance(parameter, Parameter) else None
     try:
         if kind is None or (value is None and kind is not ANY):
             return value[0].as_py() if isinstance(value, pa.Array) else value
@@ -146,23 +159,23 @@ def _brought(function: str, one: pa.DataType | Parameter | None, value: Any) -> 
         array = _array(value, kind)
         if not _may_become(array.type, kind):
             raise InvalidRequestError(
-                f"parameter '{_name(one)}' of function '{function}' is of type {array.type}, not {kind}"
+                f"parameter '{_name(parameter)}' of function '{function}' is of type {array.type}, not {kind}"
             )
         return conform_column(array, pa.field("value", kind))[0].as_py()
     except (pa.ArrowException, SchemaMismatchError, ValueError, TypeError, OverflowError) as error:
-        wanted = "any type" if kind is ANY else f"type {kind}"
+        expected = "any type" if kind is ANY else f"type {kind}"
         raise InvalidRequestError(
-            f"parameter '{_name(one)}' of function '{function}' is not a value of {wanted}"
+            f"parameter '{_name(parameter)}' of function '{function}' is not a value of {expected}"
         ) from error
 
 
-def _name(one: pa.DataType | Parameter | None) -> str:
-    return one.name if isinstance(one, Parameter) else "?"
+def _name(parameter: pa.DataType | Parameter | None) -> str:
+    return parameter.name if isinstance(parameter, Parameter) else "?"
 
 
-def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Say whether a value is of the wanted kind, or text, which is read as what is wanted."""
-    own, other = _family(given), _family(wanted)
+def _may_become(given: pa.DataType, expected: pa.DataType) -> bool:
+    """Return whether a value is of the expected family, or text, which is parsed."""
+    own, other = _family(given), _family(expected)
     if own in {None, "text", other} or other is None:
         return True
     return other == "boolean" and pa.types.is_int8(given)  # as which DuckDB may send it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -102,19 +103,23 @@ class Snapshot:
 class PlannedScan(Protocol):
     """A scan of one fixed state, for which everything is decided; any number of calls may read its slices."""
 
+    @abstractmethod
     def arrow_schema(self, call: Call) -> pa.Schema:
         """Return all columns of the state, whichever of them are read."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def slice_count(self) -> int:
         """Into how many `ScanSlice`s the scan is best cut, at least 1."""
         raise NotImplementedError
 
+    @abstractmethod
     def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
         """Return the Parquet files that clients may read instead of a slice, or None."""
         raise NotImplementedError
 
+    @abstractmethod
     def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
         """Return the rows of a slice, or of all."""
         raise NotImplementedError

@@ -20,7 +20,6 @@ from sparkport.catalog.rowid import with_rowid
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints
 from sparkport.errors import ConflictError, NotFoundError
-from sparkport.memory import statistics
 from sparkport.memory.alter import PlannedAlteration, plan
 from sparkport.memory.commits import MAX_TRIES, Commits
 from sparkport.memory.predicates import filter_batch
@@ -29,6 +28,7 @@ from sparkport.memory.statements import DeleteStatement, InsertStatement, Update
 from sparkport.memory.transactions import MemoryTransactions
 from sparkport.memory.versions import Change, History, TableState, Version
 from sparkport.toolkit.bounded_cache import BoundedCache
+from sparkport.toolkit.column_statistics import column_statistics
 from sparkport.toolkit.repeats import Outcome, repeated
 from sparkport.toolkit.whole_statements import WholeStatements
 
@@ -141,7 +141,7 @@ class MemoryTable(WholeStatements, DynamicTable):
         known = self._statistics.get(key)
         if known is None:
             rows = version.state.rows.table(version.state.arrow_schema)
-            known = statistics.column_statistics(rows.column(index))
+            known = column_statistics(rows.column(index))
             self._statistics.put(key, known)
         return known
 

@@ -82,7 +82,7 @@ class _Buffered(Statement):
         self._batches: list[pa.RecordBatch] = []
         self._held = Reservation(call.resources.rows)
         self._affected = 0
-        self._over = False
+        self._is_finished = False
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Keep the batch, or run it at once for RETURNING."""
@@ -100,7 +100,7 @@ class _Buffered(Statement):
     def commit(self) -> int:
         """Hand the table everything collected."""
         self._check_open()
-        self._over = True
+        self._is_finished = True
         if self._batches:
             self._affected += self._run(self._batches).affected_rows
             self._batches = []
@@ -109,12 +109,12 @@ class _Buffered(Statement):
 
     def abort(self) -> None:
         """Forget the batches."""
-        self._over = True
+        self._is_finished = True
         self._batches = []
         self._held.release()
 
     def _check_open(self) -> None:
-        if self._over:
+        if self._is_finished:
             raise InvalidRequestError("statement already finished")
         self._call.check()
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FINGERPRINT_BITS = 30
-"""How long a fingerprint is: it tells statements apart that were mixed up, and is no signature."""
+"""How long a fingerprint is: it detects statements that were mixed up; it is no signature."""
 
 _BYTE = 8
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
@@ -36,10 +36,10 @@ class Fingerprint:
 
     def value(self) -> int:
         """Return the fingerprint of the rows so far, never 0."""
-        found = hashlib.blake2b(digest_size=8)
+        digest = hashlib.blake2b(digest_size=8)
         for path, stream in sorted(self._streams.items()):
-            found.update(repr(path).encode(errors="surrogatepass") + stream.digest())
-        return int.from_bytes(found.digest(), "big") >> (64 - FINGERPRINT_BITS) or 1
+            digest.update(repr(path).encode(errors="surrogatepass") + stream.digest())
+        return int.from_bytes(digest.digest(), "big") >> (64 - FINGERPRINT_BITS) or 1
 
     def _add(self, path: tuple[str, ...], array: pa.Array) -> None:
         array = _plain(array)

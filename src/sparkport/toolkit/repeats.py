@@ -70,7 +70,7 @@ class KeyMaker:
 
 
 class RepeatedStatement(Statement):
-    """Takes the rows of a statement that is done already, and only looks whether they are the same."""
+    """Takes the rows of a statement that was already executed, and only checks whether they are the same."""
 
     def __init__(self, done: Outcome, keys: KeyMaker, if_version: str | None) -> None:
         self._done = done
@@ -79,11 +79,11 @@ class RepeatedStatement(Statement):
 
     @property
     def version(self) -> str | None:
-        """The snapshot that the rows were read from: nobody knows what has become of them since."""
+        """The snapshot that the rows were read from: they may have changed since."""
         return self._if_version
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Look at a batch."""
+        """Add a batch to the fingerprint."""
         self._keys.add(batch)
 
     def commit(self) -> int:
@@ -98,18 +98,18 @@ class RepeatedStatement(Statement):
 def repeated(
     call: Call, done: Outcome, operation: str, columns: tuple[str, ...] = (), *, returning: bool
 ) -> Statement:
-    """Return the repetition of a statement that is done already.
+    """Return the repetition of a statement that was already executed.
 
-    Raises PreconditionError if its rows are wanted: they may have been changed since.
+    Raises PreconditionError if its rows are requested: they may have been changed since.
     """
     check_returnable(done.affected, returning=returning)
     return RepeatedStatement(done, KeyMaker(call, operation, columns), call.if_version)
 
 
 def check_returnable(affected: int, *, returning: bool) -> None:
-    """Raise PreconditionError if the rows of a statement that is done are wanted."""
+    """Raise PreconditionError if the rows of a statement that was already executed are requested."""
     if returning:
         raise PreconditionError(
-            f"the statement with this x-idempotency-key is done already, with {affected} rows;"
+            f"the statement with this x-idempotency-key was already executed, with {affected} rows;"
             " they cannot be returned again"
         )

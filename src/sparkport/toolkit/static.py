@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
+from sparkport.catalog.lookup import find_column
 from sparkport.catalog.scan import ScanOptions
-from sparkport.catalog.tables import CatalogVersion, Schema, Table
+from sparkport.catalog.tables import CatalogVersion, ColumnStatistics, Schema, Table
+from sparkport.toolkit.column_statistics import column_statistics
 
 ScanFunction = Callable[[Call, ScanOptions], pa.RecordBatchReader]
 
@@ -27,6 +29,37 @@ class StaticTable:
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Return what the function gives."""
         return self.scan_function(call, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowTable:
+    """A table of rows in memory, which tells the statistics of its columns."""
+
+    name: str
+    data: pa.Table
+    comment: str = ""
+    _statistics: dict[int, ColumnStatistics] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.data.schema
+
+    def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
+        """Stream the rows; a limit is applied where no filter decides which rows it counts."""
+        selected = self.data if options.columns is None else self.data.select(list(options.columns))
+        if options.limit is not None and options.limit > 0 and options.filter is None:
+            selected = selected.slice(0, options.limit)
+        batches = selected.to_batches(max_chunksize=options.batch_size)
+        return pa.RecordBatchReader.from_batches(selected.schema, call.checked(batches))
+
+    def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
+        """Return exact statistics, computed once per column."""
+        call.check()
+        index = find_column(self.arrow_schema, column)
+        if index not in self._statistics:
+            self._statistics[index] = column_statistics(self.data.column(index))
+        return self._statistics[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +113,3 @@ class StaticCatalog:
         """Return the one version there will ever be."""
         call.check()
         return CatalogVersion(1, is_fixed=True)
-
-
-def table_scan(table: pa.Table) -> ScanFunction:
-    """Return a scan function over rows that are in memory."""
-
-    def scan(call: Call, options: ScanOptions) -> pa.RecordBatchReader:
-        selected = table if options.columns is None else table.select(list(options.columns))
-        if options.limit is not None and options.limit > 0 and options.filter is None:
-            selected = selected.slice(0, options.limit)
-        batches = selected.to_batches(max_chunksize=options.batch_size)
-        return pa.RecordBatchReader.from_batches(selected.schema, call.checked(batches))
-
-    return scan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkport.app.lakehouse import Lakehouse
-from sparkport.spark.session.settings import SparkSettings
+from sparkport.errors import ConfigError
 
 from .lake import LakeServer, wait_until
 
@@ -37,5 +37,5 @@ def test_the_sample_is_there_when_the_server_says_that_it_is_ready(tmp_path: Pat
 
 def test_a_sample_needs_a_folder() -> None:
     """In an object store nothing is put unasked."""
-    with pytest.raises(ValueError, match="needs a warehouse in a local folder"):
-        Lakehouse(SparkSettings("s3a://bucket/warehouse"), sample=True)
+    with pytest.raises(ConfigError, match="the sample needs a warehouse in a local folder"):
+        Lakehouse("s3a://bucket/warehouse", sample=True)

@@ -87,7 +87,7 @@ def test_repeated_statements_return_the_first_outcome(lake: Lake, later: Lake) -
     assert newest(table) == at + 3
     assert {row["id"]: row["s"] for row in lake.spark_rows("once")} == {2: "newer", 3: "x", 4: "x"}
     with pytest.raises(
-        PreconditionError, match="is done already, with 3 rows; they cannot be returned again"
+        PreconditionError, match="was already executed, with 3 rows; they cannot be returned again"
     ):
         _insert(again, _keyed("insert"), 1, 2, 3, returning=True)
     # Keys of others are not left behind in the session, and a statement without rows needs no commit.

@@ -103,11 +103,11 @@ def keywords(a: int, **more: int) -> int:  # noqa: D103
     ("declare", "function", "message"),
     [
         (App().scalar_function(), untyped, "parameter 'a' of 'untyped' needs a type"),
-        (App().scalar_function(), unknown, "parameter 'a' of 'unknown': there is no Arrow type for"),
+        (App().scalar_function(), unknown, "parameter 'a' of 'unknown': no Arrow type corresponds to"),
         (App().scalar_function(), without_result, "the result of 'without_result' needs a type"),
         (App().scalar_function(), optional, "a scalar function has positional parameters without defaults"),
         (App().scalar_function(), by_name, "a scalar function has positional parameters without defaults"),
-        (App().scalar_function(), needs_options, "there is no Arrow type for .*ScanOptions"),
+        (App().scalar_function(), needs_options, "no Arrow type corresponds to .*ScanOptions"),
         (App().scalar_function(), nothing, "a function needs at least one parameter"),
         (App().scalar_function(), of_table, "parameter 'rows' of 'of_table': a scalar function"),
         (App().scalar_function(returns=Any), no_table, "is not the type of a value"),
@@ -116,7 +116,7 @@ def keywords(a: int, **more: int) -> int:  # noqa: D103
         (App().table_function(columns=COLUMNS), nothing, "declare it as a table"),
         (App().table_function(columns=COLUMNS), of_table, "declare it with table_in_out"),
         (App().table_function(columns=COLUMNS), named_any, "parameter 'b' of 'named_any'.* cannot be named"),
-        (App().table_function(columns=COLUMNS), reserved, "DuckDB keeps this name for itself"),
+        (App().table_function(columns=COLUMNS), reserved, "DuckDB reserves this name"),
         (App().table_function(columns=COLUMNS), keywords, "parameter 'more' of 'keywords' needs a type"),
         (App().table_function(columns=["n"]), no_table, "columns are a pyarrow.Schema or a mapping"),
         (App().table_function(columns=lambda b: b), no_table, "depend on 'b', which is not a parameter"),
@@ -140,11 +140,11 @@ def test_names_are_unique_where_they_must_be() -> None:
     app.action("a")(lambda body: body)
     app.table_function(columns=COLUMNS, name="f")(no_table)
 
-    with pytest.raises(ValueError, match="table 'T' is there already"):
+    with pytest.raises(ValueError, match="table 'T' already exists"):
         app.add_table(pa.table({"n": [1]}), name="T")
-    with pytest.raises(ValueError, match="action 'a' is there already"):
+    with pytest.raises(ValueError, match="action 'a' already exists"):
         app.action("a")(lambda body: body)
-    with pytest.raises(ValueError, match="'F': a function that takes a table is alone under its name"):
+    with pytest.raises(ValueError, match="'F': a function that takes a table cannot be overloaded"):
         app.table_in_out(name="F")(of_table)
     with pytest.raises(ValueError, match="needs a call to refer to"):
         app.add_reference("r", columns={"n": int})
@@ -217,7 +217,7 @@ def test_columns_that_nobody_asked_for_may_be_missing() -> None:
     ("result", "message"),
     [
         ({"n": [1]}, "the column 's' is missing"),
-        ({"n": [1], "s": ["a"], "t": [1]}, "the column 't' was not announced"),
+        ({"n": [1], "s": ["a"], "t": [1]}, "the column 't' was not declared"),
         ({"n": ["x"], "s": ["a"]}, "the column 'n' is of type string instead of int64"),
         ([(1,)], "a row has 1 values for 2 columns"),
         ([1], "a int is neither Arrow data nor a mapping of columns nor a tuple"),

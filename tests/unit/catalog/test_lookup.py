@@ -78,7 +78,7 @@ def test_static_table_has_no_history() -> None:
     table = find_table(Call(), sales(), "orders")
 
     assert current_arrow_schema(Call(), table) == NUMBERS.schema
-    with pytest.raises(InvalidRequestError, match=r"^table 'Orders' has no history to travel in$"):
+    with pytest.raises(InvalidRequestError, match=r"^table 'Orders' does not support time travel$"):
         current_arrow_schema(Call(), table, TimePoint(TimeUnit.VERSION, "1"))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ PROTOCOLS = [
 def test_every_protocol_is_covered() -> None:
     """The list below is not empty by accident."""
     assert {Catalog, Schema, Table, DynamicTable, Statement, TransactionManager} <= set(PROTOCOLS)
-    assert len(PROTOCOLS) == 28
+    assert len(PROTOCOLS) == 30
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
@@ -54,3 +55,11 @@ def test_protocol_says_what_it_promises(protocol: type[Any]) -> None:
 def test_abilities_are_told_apart_at_run_time(protocol: type[Any]) -> None:
     """An object without the methods does not have the ability."""
     assert not isinstance(Call(), protocol)
+
+
+def test_every_name_is_in_one_group() -> None:
+    """The docstring of the package lists all names by what they are for, and nothing else."""
+    groups = re.findall(r"^    [A-Za-z, _]+$", sparkport.catalog.__doc__ or "", re.MULTILINE)
+    names = [name for line in groups for name in re.findall(r"\w+", line)]
+
+    assert sorted(names) == sorted(sparkport.catalog.__all__)

@@ -137,7 +137,7 @@ def test_statement_without_rows_calls_nobody() -> None:
 
 
 def test_aborted_statement_calls_nobody() -> None:
-    """What was collected is forgotten, and the statement is over."""
+    """What was collected is forgotten, and the statement is finished."""
     table = Log()
     statement = buffered.begin_insert(Call(), table, returning=False)
     statement.write(batch(1))

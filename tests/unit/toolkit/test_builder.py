@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkport.catalog import Call, Catalog, ScanOptions, Schema, Table, VersionedCatalog
+from sparkport.catalog import Call, Catalog, ScanOptions, Schema, StatisticsTable, Table, VersionedCatalog
 from sparkport.catalog.predicates import Unknown
-from sparkport.errors import CancelledError
+from sparkport.errors import CancelledError, NotFoundError
 from sparkport.toolkit import CatalogBuilder, StaticTable
 
 NUMBERS = pa.table({"n": [1, 2, 3], "s": ["a", "b", "c"]})
@@ -124,27 +124,27 @@ def test_own_table_goes_by_its_own_name() -> None:
     """A table that is listed under another name could not be found."""
     own = StaticTable("other", NUMBERS.schema, lambda _call, _options: NUMBERS.to_reader())
 
-    with pytest.raises(ValueError, match="'numbers' is given a table that calls itself 'other'"):
+    with pytest.raises(ValueError, match="table 'numbers' was given a table with another name, 'other'"):
         CatalogBuilder().schema("demo").table("numbers", own)
 
 
 def test_table_needs_a_schema() -> None:
     """The order of calls is checked."""
-    with pytest.raises(ValueError, match=r"^call schema\(\) before table\(\)$"):
+    with pytest.raises(ValueError, match=r"^call schema\(\) first, or give schema=$"):
         CatalogBuilder().table("numbers", NUMBERS)
 
 
 @pytest.mark.parametrize("name", ["demo", "DEMO"])
 def test_schema_names_differ_in_more_than_case(name: str) -> None:
     """DuckDB would not tell them apart."""
-    with pytest.raises(ValueError, match=f"^schema '{name}' is there already$"):
+    with pytest.raises(ValueError, match=f"^schema '{name}' already exists$"):
         CatalogBuilder().schema("demo").schema(name)
 
 
 @pytest.mark.parametrize("name", ["t", "T"])
 def test_table_names_differ_in_more_than_case(name: str) -> None:
     """DuckDB would not tell them apart."""
-    with pytest.raises(ValueError, match=f"^table '{name}' is there already$"):
+    with pytest.raises(ValueError, match=f"^table '{name}' already exists$"):
         CatalogBuilder().schema("demo").table("t", NUMBERS).table(name, NUMBERS)
 
 
@@ -195,3 +195,24 @@ def test_static_scan_stops_when_cancelled() -> None:
 
     with pytest.raises(CancelledError):
         reader.read_next_batch()
+
+
+def test_rows_in_memory_have_statistics() -> None:
+    """A planner learns the range of a column, whatever the letter case of its name."""
+    table = built(CatalogBuilder().schema("demo").add_table(NUMBERS, name="numbers"))
+    assert isinstance(table, StatisticsTable)
+    statistics = table.column_statistics(Call(), "N")
+
+    assert (statistics.minimum.as_py(), statistics.maximum.as_py()) == (1, 3)
+    assert (statistics.has_null, statistics.distinct_count) == (False, 3)
+    with pytest.raises(NotFoundError, match=r"^column 'z' not found$"):
+        table.column_statistics(Call(), "z")
+
+
+def test_table_may_name_its_schema() -> None:
+    """A schema that is given by name wins over the one before, and is made if it is new."""
+    builder = CatalogBuilder().schema("demo").table("numbers", NUMBERS, schema="other")
+
+    assert built(builder, "other").name == "numbers"
+    assert builder.schema_names == ("demo", "other")
+    assert [schema.name for schema in builder.build().schemas(Call())] == ["demo", "other"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from sparkport.catalog import Catalog
 from sparkport.errors import AlreadyExistsError, NotFoundError
 from sparkport.toolkit import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs
@@ -71,3 +72,58 @@ def test_catalog_needs_a_name() -> None:
     """The empty name means the default, so nothing can be called so."""
     with pytest.raises(ValueError, match="a catalog needs a name"):
         Catalogs({"": ONE})
+
+
+class _Source:
+    """Two catalogs with something behind them."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def catalogs(self, name: str) -> dict[str, Catalog]:
+        return {name: ONE, "beside": TWO}
+
+    def start(self) -> None:
+        self.log.append("start")
+
+    def stop(self) -> None:
+        self.log.append("stop")
+
+
+def test_source_lives_as_long_as_the_server() -> None:
+    """All catalogs of a source are served, and it starts and stops with the rest."""
+    source = _Source()
+    catalogs = Catalogs({"main": source})
+    assert source.log == []
+    catalogs.start()
+    catalogs.stop()
+    catalogs.stop()
+
+    assert [name for name, _ in catalogs.items()] == ["main", "beside"]
+    assert source.log == ["start", "stop"]
+
+
+def test_source_that_comes_later_is_started_at_once() -> None:
+    """A database that is added at run time needs no restart, and is stopped when it is dropped."""
+    source = _Source()
+    catalogs = Catalogs()
+    catalogs.start()
+    catalogs.add("main", source)
+    started = list(source.log)
+    catalogs.drop("beside")
+    kept = list(source.log)
+    catalogs.drop("main")
+
+    assert (started, kept, source.log) == (["start"], ["start"], ["start", "stop"])
+
+
+def test_source_with_a_taken_name_is_refused_as_a_whole() -> None:
+    """Nothing of it is served, and it is never started."""
+    source = _Source()
+    catalogs = Catalogs({"BESIDE": ONE})
+    catalogs.start()
+
+    with pytest.raises(AlreadyExistsError, match=r"^catalog 'beside' already exists$"):
+        catalogs.add("main", source)
+    assert [name for name, _ in catalogs.items()] == ["BESIDE"]
+    assert source.log == []

@@ -5,7 +5,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from sparkport.memory.statistics import column_statistics
+from sparkport.toolkit.column_statistics import column_statistics
 
 
 def test_nan_makes_the_range_unknown() -> None:
@@ -93,3 +93,13 @@ def test_long_lists_are_told_apart() -> None:
     lists = [list(range(100)), [*range(50), -1, *range(51, 100)], list(range(100))]
 
     assert column_statistics(pa.chunked_array([pa.array(lists)])).distinct_count == 2
+
+
+def test_distinct_values_of_large_columns_are_not_counted() -> None:
+    """Counting them takes seconds, and a planner can do without; the range stays exact."""
+    small = column_statistics(pa.chunked_array([pa.array(range(1000))]))
+    large = column_statistics(pa.chunked_array([pa.array(range(100_001))]))
+
+    assert small.distinct_count == 1000
+    assert large.distinct_count == 0
+    assert (large.minimum.as_py(), large.maximum.as_py()) == (0, 100_000)
