@@ -115,7 +115,7 @@ class _Buffered(Statement):
 
     def _check_open(self) -> None:
         if self._over:
-            raise InvalidRequestError("the statement is over")
+            raise InvalidRequestError("statement already finished")
         self._call.check()
 
 

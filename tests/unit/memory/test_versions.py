@@ -37,7 +37,7 @@ def test_moment_of_the_catalog_finds_the_version_of_then() -> None:
 
 
 def test_times_rise_strictly() -> None:
-    """Two versions of one moment could not be told apart by time."""
+    """Two versions of one moment could not be distinguished by time."""
     history = History(Commits(), STATE)
     for _ in range(50):
         history.add(STATE)
@@ -46,7 +46,7 @@ def test_times_rise_strictly() -> None:
     assert times == sorted(set(times))
 
 
-def test_later_versions_are_told() -> None:
+def test_later_versions_are_returned() -> None:
     """What was committed since is what a conflict is looked for in."""
     history = History(Commits(), STATE)
     start = history.newest

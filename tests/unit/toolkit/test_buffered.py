@@ -144,7 +144,7 @@ def test_aborted_statement_calls_nobody() -> None:
     statement.abort()
     statement.abort()
 
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.commit()
     assert table.calls == []
 
@@ -155,7 +155,7 @@ def test_committed_statement_is_over() -> None:
     statement.write(batch(1))
     statement.commit()
 
-    with pytest.raises(InvalidRequestError, match=r"^the statement is over$"):
+    with pytest.raises(InvalidRequestError, match=r"^statement already finished$"):
         statement.write(batch(2))
 
 
