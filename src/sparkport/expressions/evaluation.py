@@ -1,7 +1,7 @@
-"""Evaluating, and taking apart, the SQL expressions that clients attach to tables.
+"""Parse and evaluate the SQL expressions that clients attach to tables.
 
 They are written in DuckDB's SQL, so DuckDB evaluates them: in worker processes with limits on memory and
-time (`expressions.sandbox`), after a look at what they are made of (`expressions.syntax`).
+time (`expressions.sandbox`), after a check of their syntax tree (`expressions.syntax`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONSTRAINT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A table constraint in parts: CHECK has an expression, the keys have columns."""
+    """A parsed table constraint: CHECK has an expression, the keys have columns."""
 
     kind: str
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What is known of an expression before it is evaluated."""
+    """What is known about an expression before it is evaluated."""
 
     columns: frozenset[str]
     is_quick: bool
@@ -82,7 +82,7 @@ def referenced_columns(expression: str) -> frozenset[str]:
     """Return the names of the columns an expression reads, in lower case.
 
     Raises InvalidRequestError unless it is one expression without subqueries that calls allowed
-    functions alone. Nothing of it is computed.
+    functions only. It is not evaluated.
     """
     return _outline(expression).columns
 
@@ -95,7 +95,7 @@ def rename_column(expression: str, old: str, new: str) -> str:
 
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
-    """Take a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` apart. Nothing of it is computed."""
+    """Parse a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` without evaluating it."""
     syntax.check_text(constraint)
     parts = _CONSTRAINT.fullmatch(constraint)
     if parts is None:
@@ -126,7 +126,7 @@ def quote(identifier: str) -> str:
 
 
 def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.ChunkedArray:
-    """Return a value, which is made of a parsed expression, for each row."""
+    """Return the value of a parsed expression for each row."""
     query = f"SELECT {value} FROM rows"  # noqa: S608  (one parsed expression, in a sandbox)
     held = Reservation(call.resources.rows)
     parts: list[pa.ChunkedArray] = []
@@ -140,12 +140,12 @@ def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.Chu
                 )
             parts.append(part)
     finally:
-        held.release()  # whoever keeps the values holds them from now on
+        held.release()  # whoever keeps the values reserves their memory from now on
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 
 def _pieces(view: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows in pieces that are small to a worker; at least one."""
+    """Yield the rows in pieces that fit a worker's memory; at least one."""
     size = sum(byte_size(batch) for batch in view.to_batches())
     count = max(1, -(-len(view) // _PIECE_ROWS), min(-(-size // _PIECE_BYTES), len(view)))
     step = max(1, -(-len(view) // count))
@@ -175,12 +175,12 @@ def _outline(expression: str) -> _Outline:
 def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
     syntax.check_text(expression)
-    # The line break ends a comment, so that none can swallow the closing bracket.
+    # The line break ends a comment, which could hide the closing parenthesis otherwise.
     return syntax.checked_tree(expression, _serialized(f"SELECT ({expression}\n)"))
 
 
 def _serialized(statement: str) -> str:
-    """Return DuckDB's syntax tree of a statement as JSON. It is parsed and nothing else."""
+    """Return DuckDB's syntax tree of a statement as JSON. The statement is only parsed."""
     return _text(Call(), "SELECT json_serialize_sql(?)", statement)
 
 
