@@ -46,11 +46,11 @@ def remnant_files(root: str) -> list[str]:
         return []
     storage = storage_of(root)
     contents = storage.contents(root)
-    is_remnant = all(
+    are_remnants = all(
         _TEMPORARY.fullmatch(path) or (_DATA.fullmatch(path) and _is_mapped(storage, f"{root}/{path}"))
         for path in contents
     )
-    return contents if is_remnant else []
+    return contents if are_remnants else []
 
 
 def _is_mapped(storage: Storage, location: str) -> bool:
