@@ -139,7 +139,7 @@ class TableVersions:
         owner, _, version = call.if_version.rpartition(":")
         is_known = owner == newest.metadata.table_id and _SNAPSHOT_VERSION.fullmatch(version)
         if not is_known or int(version) > newest.version:
-            raise FinalConflictError(str(self), "the rows were read in another table or version")
+            raise FinalConflictError(str(self), "the rows were read from another table or version")
         return [Basis(int(version))]
 
     def is_changed_between(self, start: int, end: int) -> bool:

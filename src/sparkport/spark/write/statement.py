@@ -115,7 +115,7 @@ class SparkStatement(Statement):
                     return self._commit_once(key)
             except UncheckedRowsError:
                 continue
-        raise FinalConflictError(self._name, "others kept changing the same rows")
+        raise FinalConflictError(self._name, "other statements kept changing the same rows")
 
     def _prepare(self) -> None:
         """Do what takes long and can be done while others commit."""

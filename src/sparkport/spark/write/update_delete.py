@@ -270,10 +270,10 @@ class UpdateStatement(RowIdStatement):
     ) -> None:
         super().__init__(call, table, returning=returning, columns=columns)
         if not columns:
-            raise InvalidRequestError("an UPDATE sets at least one column")
+            raise InvalidRequestError("an UPDATE must set at least one column")
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
-            raise InvalidRequestError("an UPDATE sets a column twice")
+            raise InvalidRequestError("an UPDATE must not set the same column twice")
         names = [column.exact.name for column in self._set]
         self._checks = RowChecks(call, table.name, constraints_of(self._constraints, names))
 
