@@ -121,7 +121,7 @@ class Call:
         return other
 
     def checked(self, parts: Iterable[T]) -> Iterator[T]:
-        """Yield the parts for as long as the call lives."""
+        """Yield the parts, and check the call before each. Raises what `check` does."""
         for part in parts:
             self.check()
             yield part

@@ -60,7 +60,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     unknown = used - {name.lower() for name in names} - VALUE_WORDS
     if unknown:
         raise InvalidRequestError(
-            f"expression {syntax.shown(expression)} refers to unknown column '{min(unknown)}'"
+            f"expression {syntax.shorten(expression)} refers to unknown column '{min(unknown)}'"
         )
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
@@ -71,7 +71,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
 def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
     """Return the value of an expression that reads no columns, cast to the type of a field."""
     if referenced_columns(expression) - VALUE_WORDS:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} must not refer to columns")
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} must not refer to columns")
     value = f"({expression}\n)"
     if field is not None:
         value = f"CAST({value} AS {_duckdb_type(call, field)})"
@@ -91,7 +91,7 @@ def rename_column(expression: str, old: str, new: str) -> str:
     """Return the expression with each reference to `old` changed to `new`."""
     tree = _parse(expression)
     syntax.rename(tree, old, new)
-    return _rendered(tree)
+    return _render(tree)
 
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
@@ -100,22 +100,22 @@ def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
     parts = _CONSTRAINT.fullmatch(constraint)
     if parts is None:
         raise InvalidRequestError(
-            f"constraint {syntax.shown(constraint)} is not a single CHECK, UNIQUE or PRIMARY KEY constraint"
+            f"constraint {syntax.shorten(constraint)} is not a single CHECK, UNIQUE or PRIMARY KEY constraint"
         )
     spelled = {name.lower(): name for name in arrow_schema.names}
     if parts["kind"].upper() == "CHECK":
         tree = _parse(parts["inside"])
         names = sorted(syntax.column_names(tree))
-        kind, expression = "CHECK", _rendered(tree)
+        kind, expression = "CHECK", _render(tree)
     else:
-        names = syntax.key_columns(parts["inside"], _serialized(f"SELECT {parts['inside']}\n"))
+        names = syntax.key_columns(parts["inside"], _serialize(f"SELECT {parts['inside']}\n"))
         kind, expression = " ".join(parts["kind"].upper().split()), ""
     if len({name.lower() for name in names}) < len(names):
-        raise InvalidRequestError(f"constraint {syntax.shown(constraint)} names a column twice")
+        raise InvalidRequestError(f"constraint {syntax.shorten(constraint)} names a column twice")
     unknown = [name for name in names if name.lower() not in spelled]
     if unknown:
         raise InvalidRequestError(
-            f"constraint {syntax.shown(constraint)} refers to unknown column '{unknown[0]}'"
+            f"constraint {syntax.shorten(constraint)} refers to unknown column '{unknown[0]}'"
         )
     return Constraint(kind, tuple(spelled[name.lower()] for name in names), expression)
 
@@ -136,7 +136,7 @@ def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.Chu
             held.add(sum(byte_size(batch) for batch in pa.table([part], [""]).to_batches()))
             if held.size > _MAX_RESULT_BYTES:
                 raise LimitExceededError(
-                    f"expression {syntax.shown(expression)} gives more than {_MAX_RESULT_BYTES >> 20} MiB"
+                    f"expression {syntax.shorten(expression)} gives more than {_MAX_RESULT_BYTES >> 20} MiB"
                 )
             parts.append(part)
     finally:
@@ -158,11 +158,11 @@ def _evaluate_piece(call: Call, expression: str, query: str, piece: pa.Table) ->
     try:
         result = SANDBOX.run(call, query, rows=piece, is_quick=_outline(expression).is_quick)
     except QueryFailedError as error:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} failed: {error}") from error
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} failed: {error}") from error
     except LimitExceededError as error:
-        raise LimitExceededError(f"expression {syntax.shown(expression)} is too costly: {error}") from error
+        raise LimitExceededError(f"expression {syntax.shorten(expression)} is too costly: {error}") from error
     if result.num_rows != piece.num_rows:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} does not give one value per row")
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} does not give one value per row")
     return result.column(0)
 
 
@@ -176,15 +176,15 @@ def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
     syntax.check_text(expression)
     # The line break ends a comment, which could hide the closing parenthesis otherwise.
-    return syntax.checked_tree(expression, _serialized(f"SELECT ({expression}\n)"))
+    return syntax.parse_tree(expression, _serialize(f"SELECT ({expression}\n)"))
 
 
-def _serialized(statement: str) -> str:
+def _serialize(statement: str) -> str:
     """Return DuckDB's syntax tree of a statement as JSON. The statement is only parsed."""
     return _text(Call(), "SELECT json_serialize_sql(?)", statement)
 
 
-def _rendered(tree: syntax.Tree) -> str:
+def _render(tree: syntax.Tree) -> str:
     text = _text(Call(), "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
     return text.removeprefix("SELECT ")
 

@@ -80,7 +80,7 @@ class _Worker:
     def run(self, call: Call, query: str, parameters: Sequence[str], rows: pa.Table | None) -> pa.Table:
         """Return the rows of a query."""
         self.is_reusable = False
-        body = b"" if rows is None else _serialized(rows)
+        body = b"" if rows is None else _serialize(rows)
         remaining = call.remaining()
         seconds = TIME_LIMIT_SECONDS if remaining is None else min(max(remaining, 0.001), TIME_LIMIT_SECONDS)
         request = {"query": query, "parameters": parameters, "seconds": seconds, "bytes": len(body)}
@@ -219,7 +219,7 @@ def _start_worker() -> _Worker:
         raise UnavailableError(f"cannot start a worker process for expressions: {error.strerror}") from error
 
 
-def _serialized(rows: pa.Table) -> pa.Buffer:
+def _serialize(rows: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

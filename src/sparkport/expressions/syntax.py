@@ -31,20 +31,20 @@ Tree = dict[str, Any]
 def check_text(text: str) -> None:
     """Raise InvalidRequestError for a text that cannot be parsed, or would take too long to parse."""
     if len(text) > MAX_LENGTH:
-        raise InvalidRequestError(f"expression {shown(text)} is longer than {MAX_LENGTH} characters")
+        raise InvalidRequestError(f"expression {shorten(text)} is longer than {MAX_LENGTH} characters")
     # For the parser the text ends at a NUL, so the rest would not be checked.
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidRequestError(
-            f"expression {shown(text)} contains a NUL character or an unpaired surrogate"
+            f"expression {shorten(text)} contains a NUL character or an unpaired surrogate"
         )
 
 
-def shown(text: str) -> str:
+def shorten(text: str) -> str:
     """Return an expression for an error message, shortened if it is long."""
     return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}..."
 
 
-def checked_tree(expression: str, serialized: str) -> Tree:
+def parse_tree(expression: str, serialized: str) -> Tree:
     """Return the tree of `SELECT (expression)` that DuckDB has written as JSON.
 
     Raises InvalidRequestError unless it is one plain expression with allowed functions only.
@@ -54,7 +54,7 @@ def checked_tree(expression: str, serialized: str) -> Tree:
     except RecursionError as error:
         raise _too_deep(expression) from error
     if tree["error"]:
-        raise InvalidRequestError(f"expression {shown(expression)} is not valid: {tree['error_message']}")
+        raise InvalidRequestError(f"expression {shorten(expression)} is not valid: {tree['error_message']}")
     nodes = tree["statements"]
     node = nodes[0]["node"]
     is_plain = (
@@ -103,7 +103,7 @@ def key_columns(text: str, serialized: str) -> list[str]:
         is_plain = is_plain and not any(part["alias"] for part in node["select_list"])
         if is_plain and all(len(name) == 1 for name in names):
             return [name[0] for name in names]
-    raise InvalidRequestError(f"a key must be a list of columns, not {shown(text)}")
+    raise InvalidRequestError(f"a key must be a list of columns, not {shorten(text)}")
 
 
 def rename(tree: Tree, old: str, new: str) -> None:
@@ -123,12 +123,12 @@ def _check_function(name: str) -> None:
 
 
 def _too_deep(expression: str) -> InvalidRequestError:
-    return InvalidRequestError(f"expression {shown(expression)} is nested deeper than {MAX_DEPTH} levels")
+    return InvalidRequestError(f"expression {shorten(expression)} is nested deeper than {MAX_DEPTH} levels")
 
 
 def _not_plain(expression: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{shown(expression)} is not a single expression without subqueries, windows, aggregates and stars"
+        f"{shorten(expression)} is not a single expression without subqueries, windows, aggregates and stars"
     )
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from sparkport.memory.casts import convert
-from sparkport.memory.values import InexactError, Value, bounds, call, cast, is_disguised, load
+from sparkport.memory.values import InexactError, Value, bounds, call, cast, has_unknown_extension, load
 
 _YEARS_1_TO_9999 = (-719_162, 2_932_896)
 _LITERAL = frozenset(string.ascii_letters + string.digits)
@@ -61,17 +61,17 @@ def _regex(pattern: str, escape: str = "") -> str:
         if symbol == escape:
             literal = next(symbols, None)
             _require(literal is not None, "a LIKE pattern that ends with its escape character")
-            parts.append(_quoted(str(literal)))
+            parts.append(_escape(str(literal)))
         elif symbol == "%":
             parts.append(".*")
         elif symbol == "_":
             parts.append(".")
         else:
-            parts.append(_quoted(symbol))
+            parts.append(_escape(symbol))
     return "".join([*parts, r"\z"])
 
 
-def _quoted(symbol: str) -> str:
+def _escape(symbol: str) -> str:
     return symbol if symbol in _LITERAL else f"\\x{{{ord(symbol):x}}}"
 
 
@@ -216,7 +216,7 @@ def _struct_extract(value: Value, name: Value) -> Value:
     field_name = _text(name).lower()
     matches = [index for index, child in enumerate(value.type) if child.name.lower() == field_name]
     _require(len(matches) == 1, f"field '{field_name}', of which there are {len(matches)}")
-    _require(not is_disguised(value.type.field(matches[0])), "a field of an unknown extension type")
+    _require(not has_unknown_extension(value.type.field(matches[0])), "a field of an unknown extension type")
     return load(value.flatten()[matches[0]])
 
 
@@ -226,7 +226,7 @@ def _extract(value: Value, key: Value) -> Value:
         return _struct_extract(value, key)
     _require(isinstance(value, pa.ListArray | pa.LargeListArray), f"an element of {value.type}")
     assert isinstance(value, pa.ListArray | pa.LargeListArray)
-    _require(not is_disguised(value.type.value_field), "elements of an unknown extension type")
+    _require(not has_unknown_extension(value.type.value_field), "elements of an unknown extension type")
     _require(isinstance(key, pa.Scalar) and types.is_integer(key.type) and key.is_valid, "a varying position")
     position = int(key.as_py())
     sizes = cast(call("list_value_length", value), pa.int64())

@@ -32,7 +32,7 @@ from sparkport.catalog.predicates import (
 from sparkport.memory.casts import convert
 from sparkport.memory.comparisons import compare, is_in
 from sparkport.memory.functions import apply
-from sparkport.memory.values import InexactError, Value, call, is_disguised, load, load_scalar
+from sparkport.memory.values import InexactError, Value, call, has_unknown_extension, load, load_scalar
 
 # What Arrow and pyarrow raise on overflow, unsupported types and values that do not fit.
 _REFUSALS = (
@@ -156,7 +156,7 @@ class _Evaluation:
         index = self._batch.schema.get_field_index(name)
         if index < 0:
             raise InexactError(f"no single column '{name}'")
-        if is_disguised(self._batch.schema.field(index)):
+        if has_unknown_extension(self._batch.schema.field(index)):
             raise InexactError(f"column '{name}' of an unknown extension type")
         return load(self._batch.column(index))
 

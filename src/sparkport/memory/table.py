@@ -128,7 +128,7 @@ class MemoryTable(DynamicTable):
         # The filter may pass more rows than the client keeps, so the limit cannot be applied to them.
         limit = options.limit if options.filter is None else None
         return pa.RecordBatchReader.from_batches(
-            projected, (batch.select(projected.names) for batch in _limited(batches, limit))
+            projected, (batch.select(projected.names) for batch in _limit(batches, limit))
         )
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
@@ -331,7 +331,7 @@ def _pieces(segment: Segment, size: int) -> Iterator[Segment]:
         yield Segment(segment.batch.slice(start, len(ids)), ids)
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def _limit(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     if limit is None or limit <= 0:
         yield from batches
         return

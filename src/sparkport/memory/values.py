@@ -49,7 +49,7 @@ def bounds(value: Value) -> tuple[int, int] | None:
     return None if extremes["min"] is None else (extremes["min"], extremes["max"])
 
 
-def is_disguised(field: pa.Field[Any]) -> bool:
+def has_unknown_extension(field: pa.Field[Any]) -> bool:
     """Return whether the field has an unregistered extension type, of which only the storage is visible."""
     return field.metadata is not None and _EXTENSION in field.metadata
 

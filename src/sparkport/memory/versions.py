@@ -109,7 +109,7 @@ class History:
         self._versions.append(version)
         return version
 
-    def numbered(self, number: int) -> Version:
+    def by_number(self, number: int) -> Version:
         """Return the version with that number."""
         if not 0 <= number < len(self._versions):
             raise NotFoundError("version", str(number))
@@ -117,7 +117,7 @@ class History:
 
     def as_written(self, number: int) -> Version:
         """Return the version as its writer sees it."""
-        return self._private.get(number) or self.numbered(number)
+        return self._private.get(number) or self.by_number(number)
 
     def as_of(self, sequence: int) -> Version | None:
         """Return the newest version that was committed at or before `sequence`."""
@@ -132,7 +132,7 @@ class History:
         """Return the version that a time point names."""
         match time_point.unit:
             case TimeUnit.VERSION:
-                return self.numbered(time_point.version())
+                return self.by_number(time_point.version())
             case TimeUnit.TIMESTAMP:
                 return self._at_time(time_point.moment(), time_point.value)
             case TimeUnit.SNAPSHOT:
@@ -140,7 +140,7 @@ class History:
                 if pin is None or pin["owner"] != table_id:
                     raise NotFoundError("snapshot", time_point.value)
                 number = int(pin["number"])
-                return self.as_written(number) if pin["private"] else self.numbered(number)
+                return self.as_written(number) if pin["private"] else self.by_number(number)
 
     def _at_time(self, moment: datetime, text: str) -> Version:
         index = bisect.bisect_right(self._versions, moment, key=lambda version: version.committed_at)

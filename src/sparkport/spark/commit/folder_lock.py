@@ -34,14 +34,14 @@ T = TypeVar("T")
 @contextlib.contextmanager
 def shared(root: str, table: str) -> Iterator[None]:
     """Hold the lock of whoever writes to a table. Raises NotFoundError if the table no longer exists."""
-    with _locked(root, table, fcntl.LOCK_SH, lambda: None):
+    with _hold_lock(root, table, fcntl.LOCK_SH, lambda: None):
         yield
 
 
 @contextlib.contextmanager
 def exclusive(call: Call, root: str, table: str) -> Iterator[None]:
     """Hold the lock of whoever moves or removes a table; wait for writers as long as the call is active."""
-    with _locked(root, table, fcntl.LOCK_EX, call.check):
+    with _hold_lock(root, table, fcntl.LOCK_EX, call.check):
         yield
 
 
@@ -56,7 +56,7 @@ def _run_shared(root: str, table: str, work: Callable[[SparkSession], T], sessio
 
 
 @contextlib.contextmanager
-def _locked(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
+def _hold_lock(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
     if "://" in root:  # an object store has no locks, and folders are not moved there
         yield
         return

@@ -26,7 +26,7 @@ def application(key: str) -> str:
 
 def txn_entries(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
     """Return the outcomes of keys as `txn` entries of the log: version by application id."""
-    return {application(key): _packed(outcome) for key, outcome in outcomes.items()}
+    return {application(key): _encode(outcome) for key, outcome in outcomes.items()}
 
 
 def recorded_outcome(transactions: Mapping[str, int], key: str | None) -> Outcome | None:
@@ -36,7 +36,7 @@ def recorded_outcome(transactions: Mapping[str, int], key: str | None) -> Outcom
     return None if version is None else Outcome(version & _MAX_COUNT, version >> _COUNT_BITS)
 
 
-def _packed(outcome: Outcome) -> int:
+def _encode(outcome: Outcome) -> int:
     return outcome.fingerprint << _COUNT_BITS | min(outcome.affected, _MAX_COUNT)
 
 
@@ -51,7 +51,7 @@ def idempotent_session(session: SparkSession, key: str, outcome: Outcome) -> Ite
     connect: Any = None if java is not None else session
     own: Any = connect.cloneSession() if connect else SparkSession(session.sparkContext, java.cloneSession())
     own.conf.set(_APPLICATION, application(key))
-    own.conf.set(_VERSION, str(_packed(outcome)))
+    own.conf.set(_VERSION, str(_encode(outcome)))
     try:
         yield own
     finally:

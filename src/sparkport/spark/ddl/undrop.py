@@ -27,7 +27,7 @@ def find(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str) -
             "table", path, "undrop: in an object store dropped tables are deleted at once"
         )
     dropped = engine.trash.tables()
-    alike = [table for table in dropped if _folded(table.schema, table.name) == _folded(schema, name)]
+    alike = [table for table in dropped if _lower(table.schema, table.name) == _lower(schema, name)]
     if not alike:
         raise NotFoundError("dropped table", path, [table.name for table in dropped])
     newest = next((table for table in alike if (table.schema, table.name) == (schema, name)), alike[0])
@@ -70,5 +70,5 @@ def _target_folder(call: Call, engine: Engine, catalog: Catalog, dropped: Droppe
     return Path(engine.warehouse.table_folder(name, dropped.name))
 
 
-def _folded(schema: str, name: str) -> tuple[str, str]:
+def _lower(schema: str, name: str) -> tuple[str, str]:
     return schema.lower(), name.lower()

@@ -65,7 +65,7 @@ class TableColumn:
     def logged_fields(self) -> dict[tuple[str, ...], StoredColumn]:
         """The column and its nested fields as the log's statistics name them, by the path of the target."""
         name = self.physical.name
-        return dict(_logged((name,), (name,), self.stored.type, self.physical.type))
+        return dict(_iter_logged((name,), (name,), self.stored.type, self.physical.type))
 
     def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
         """Return the target of predicates on the column, in files or by its name in Spark."""
@@ -90,25 +90,25 @@ def _target(
         exact=exact,
         equality=allowed.equality,
         order=allowed.order,
-        encode=functools.partial(_encoded, exact),
+        encode=functools.partial(_encode_or_none, exact),
         fields=fields,
     )
 
 
-def _encoded(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
+def _encode_or_none(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
     try:
         return encode_scalar(value, exact)
     except InvalidRequestError:
         return None  # no stored value equals this one
 
 
-def _logged(
+def _iter_logged(
     path: tuple[str, ...], names: tuple[str, ...], stored: pa.DataType, physical: pa.DataType
 ) -> Iterator[tuple[tuple[str, ...], StoredColumn]]:
     yield path, StoredColumn(names, stored)
     if pa.types.is_struct(stored) and pa.types.is_struct(physical):
         for field, inner in zip(stored, physical, strict=True):
-            yield from _logged((*path, field.name), (*names, inner.name), field.type, inner.type)
+            yield from _iter_logged((*path, field.name), (*names, inner.name), field.type, inner.type)
 
 
 def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
