@@ -358,8 +358,7 @@ def test_type_change_names_a_default_that_does_not_fit(schema: DynamicSchema) ->
     table.alter(Call(), change)
 
     assert str(refused.value) == (
-        f"the default of column 'c', {default}, is no value of its new type time64[us];"
-        " drop the default first"
+        f"the default of column 'c', {default}, does not fit its new type time64[us]; drop the default first"
     )
     assert rows(table) == [{"c": dt.time(1, 2, 44)}]
 

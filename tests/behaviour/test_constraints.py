@@ -27,7 +27,7 @@ from tests.behaviour.engine import (
 PAIR = {"a": pa.int64(), "b": pa.int64()}
 
 
-def test_declared_constraints_are_told(schema: DynamicSchema) -> None:
+def test_declared_constraints_are_listed(schema: DynamicSchema) -> None:
     """A table tells what it enforces, in the spelling of its columns."""
     options = CreateTableOptions(
         not_null_constraints=(1,),

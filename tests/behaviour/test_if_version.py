@@ -23,7 +23,7 @@ def since(version: str) -> Call:
 
 
 def test_rows_that_others_changed_since_are_a_conflict(schema: DynamicSchema) -> None:
-    """Of two who read the same row and write it the second is told, and changes nothing."""
+    """Of two clients that read and write the same row, the second gets a conflict and changes nothing."""
     table = numbers(schema, 1, 2, 3)
     read = version_of(table)
     first, second, third = (id_of(table, "n", number) for number in (1, 2, 3))

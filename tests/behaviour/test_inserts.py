@@ -135,7 +135,7 @@ def test_rows_of_other_columns_are_refused(schema: DynamicSchema, incoming: pa.T
 
 
 def test_finished_statement_takes_no_more(schema: DynamicSchema) -> None:
-    """After commit or abort a statement is over; aborting again is fine."""
+    """A statement is finished after commit or abort; aborting it again does nothing."""
     table = numbers(schema)
     statement = table.begin_insert(Call(), returning=False)
     statement.commit()

@@ -436,7 +436,7 @@ def test_cancelled_commit_publishes_nothing(catalog: FullCatalog, schema: Dynami
     assert state(catalog, call) is TransactionState.ABORTED
 
 
-def test_mode_is_told_while_the_transaction_lives(catalog: FullCatalog) -> None:
+def test_mode_is_known_while_the_transaction_is_active(catalog: FullCatalog) -> None:
     """A transaction remembers how it was begun."""
     for mode in TransactionMode:
         call = begin(catalog, mode)

@@ -148,12 +148,14 @@ def test_no_caller_has_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "_MAX_WAIT_SECONDS", 0.1)
     shared = Turns(4)
     slow, quick = {"is_quick": False}, {"is_quick": True}
-    with shared.one(Call("ann"), **slow), shared.one(Call("ann"), **slow):
-        with pytest.raises(LimitExceededError, match=r"^2 expressions of this caller are being evaluated"):
-            shared.one(Call("ann"), **slow).__enter__()
-        with shared.one(Call("bob"), **slow), shared.one(Call("ann"), **quick):
-            with pytest.raises(LimitExceededError, match=r"^4 expressions are being evaluated already"):
-                shared.one(Call("eve"), **quick).__enter__()
+    with shared.take(Call("ann"), **slow), shared.take(Call("ann"), **slow):
+        with pytest.raises(
+            LimitExceededError, match=r"^2 expressions of this caller are already being evaluated"
+        ):
+            shared.take(Call("ann"), **slow).__enter__()
+        with shared.take(Call("bob"), **slow), shared.take(Call("ann"), **quick):
+            with pytest.raises(LimitExceededError, match=r"^4 expressions are already being evaluated"):
+                shared.take(Call("eve"), **quick).__enter__()
             assert shared.running == 4
 
     assert shared.running == 0
@@ -163,11 +165,11 @@ def test_caller_with_fewest_queries_is_next() -> None:
     """Who has sent many queries before does not keep others back."""
     shared = Turns(2)
     order: list[str] = []
-    held = shared.one(Call("eve"), is_quick=True)
+    held = shared.take(Call("eve"), is_quick=True)
     blocked = threading.Event()
 
     def run(principal: str) -> None:
-        with shared.one(Call(principal), is_quick=True):
+        with shared.take(Call(principal), is_quick=True):
             order.append(principal)
             blocked.wait(10)
 
@@ -193,8 +195,8 @@ def test_cancelled_query_gives_up_its_place_in_the_queue() -> None:
     """Nobody waits for the turn of a caller who is gone."""
     shared = Turns(2)
     call = Call("bob")
-    with shared.one(Call("ann"), is_quick=True), ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(shared.one(call, is_quick=False).__enter__)
+    with shared.take(Call("ann"), is_quick=True), ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(shared.take(call, is_quick=False).__enter__)
         while not shared._waiting:
             threading.Event().wait(0.01)
         call.cancel()

@@ -35,7 +35,7 @@ from sparkport.catalog.predicates import (
     walk,
 )
 from sparkport.errors import InvalidRequestError
-from sparkport.memory.predicates import applied, filter_batch
+from sparkport.memory.predicates import applied_part, filter_batch
 from sparkport.protocol.duckdb_types import arrow_type
 from sparkport.protocol.predicates import decode
 
@@ -258,7 +258,7 @@ def test_most_recorded_filters_are_applied_whole() -> None:
             outcome["nothing to do"] += 1
             continue
         filter_batch(rows, tree)
-        match applied(rows, tree):
+        match applied_part(rows, tree):
             case None:
                 outcome["left to DuckDB"] += 1
             case weaker:

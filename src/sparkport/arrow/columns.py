@@ -1,4 +1,4 @@
-"""What a user's function of columns returns, as a column.
+"""Convert what a user's function returns to a column.
 
 Shipped by value to machines that have pyarrow but not sparkport, so it imports nothing of the package.
 """
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 
 def as_column(result: Any, arrow_type: pa.DataType) -> pa.Array:  # noqa: ANN401  (whatever a user returns)
-    """Return the column that a result means: Arrow's own as they are, other sequences as values of the type.
+    """Return a result as a column: Arrow arrays as they are, other sequences as values of the type.
 
-    Raises TypeError for what is no column.
+    Raises TypeError for what is not a column.
     """
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()

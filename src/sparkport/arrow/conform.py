@@ -1,9 +1,9 @@
 """Bring incoming rows to the exact columns of a table.
 
 Clients send what their own type system exports: DuckDB sends a UUID as text, a
-list's child under another name, a large or view layout of a string. The values
-are the table's; only the Arrow spelling differs. What would lose or invent a
-value is refused.
+list's child with another name, a large or view layout of a string. The values
+are the same; only the Arrow types differ. A conversion that would change a
+value is an error.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def conform_batch(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.RecordBa
 
 
 def check_aligned(incoming: pa.Schema, columns: pa.Schema) -> None:
-    """Raise SchemaMismatchError unless the input has exactly the columns, in any order."""
+    """Raise SchemaMismatchError unless the input has exactly these columns, in any order."""
     if len(incoming) != len(columns):
         raise SchemaMismatchError(
             f"column mismatch: table has {len(columns)} columns, input has {len(incoming)}"
         )
     for field in columns:
-        given = incoming.field(_find(incoming, field.name))
-        if given.type != field.type:
-            raise _mismatch(field, given.type)
+        actual = incoming.field(_find(incoming, field.name))
+        if actual.type != field.type:
+            raise _mismatch(field, actual.type)
 
 
 def conform_column(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -61,12 +61,12 @@ def conform_column(column: pa.Array, field: pa.Field) -> pa.Array:
     return result
 
 
-def _mismatch(field: pa.Field, given: pa.DataType) -> SchemaMismatchError:
-    return SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {given}")
+def _mismatch(field: pa.Field, actual: pa.DataType) -> SchemaMismatchError:
+    return SchemaMismatchError(f"column '{field.name}' has type {field.type}, input has {actual}")
 
 
 def batch_of(columns: list[pa.Array], arrow_schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """Make a batch; with no columns at all it still has its number of rows."""
+    """Return a batch, which has its number of rows even without any columns."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema)
     empty = pa.StructArray.from_arrays([], names=[], mask=pa.array([False] * num_rows))
@@ -74,7 +74,7 @@ def batch_of(columns: list[pa.Array], arrow_schema: pa.Schema, num_rows: int) ->
 
 
 def row_ids(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the row ids of a batch of an UPDATE or DELETE."""
+    """Return the row ids of an UPDATE or DELETE batch."""
     if column.null_count:
         raise InvalidRequestError("a row id must not be NULL")
     try:
@@ -85,14 +85,14 @@ def row_ids(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def flat_type(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type without dictionaries and run-end encoding, which DuckDB shows wrongly."""
+    """Return the type without dictionary and run-end encoding, which DuckDB shows wrongly."""
     if isinstance(arrow_type, pa.DictionaryType | pa.RunEndEncodedType):
         return flat_type(arrow_type.value_type)
     return arrow_type
 
 
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values in a layout that Arrow's functions know: no extension, encoding or view."""
+    """Return the values in a layout that Arrow's functions support: no extension, encoding or view."""
     empty = _plain(pa.nulls(0, column.type))
     return pa.chunked_array([_plain(chunk) for chunk in column.chunks], empty.type)
 
@@ -115,10 +115,10 @@ def _find(arrow_schema: pa.Schema, name: str) -> int:
     index = arrow_schema.get_field_index(name)
     if index >= 0:
         return int(index)
-    alike = [i for i, known in enumerate(arrow_schema.names) if known.lower() == name.lower()]
-    if len(alike) != 1:
+    matches = [i for i, other in enumerate(arrow_schema.names) if other.lower() == name.lower()]
+    if len(matches) != 1:
         raise SchemaMismatchError(f"column '{name}' is missing in the input")
-    return alike[0]
+    return matches[0]
 
 
 def _conform(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -166,11 +166,11 @@ def _conform_nested(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast as Arrow does, but neither let a zone come or go nor a number become infinite."""
+    """Cast as Arrow does, but neither add nor drop a time zone, nor make a number infinite."""
     source = array.type
-    both_moments = isinstance(source, pa.TimestampType) and isinstance(target, pa.TimestampType)
-    if both_moments and (source.tz is None) != (target.tz is None):
-        raise pa.ArrowInvalid("a timestamp with a time zone is another thing than one without")
+    are_timestamps = isinstance(source, pa.TimestampType) and isinstance(target, pa.TimestampType)
+    if are_timestamps and (source.tz is None) != (target.tz is None):
+        raise pa.ArrowInvalid("a timestamp with a time zone does not fit one without")
     result = array.cast(target)
     if pa.types.is_floating(source) and pa.types.is_floating(target):
         made_infinite = pc.and_(pc.is_inf(result), pc.is_finite(array))
@@ -190,7 +190,7 @@ def _conform_list(
 
 def _conform_fixed_list(array: pa.FixedSizeListArray, target: pa.FixedSizeListType) -> pa.Array:
     if array.type.list_size != target.list_size:
-        raise pa.ArrowInvalid("lists differ in their size")
+        raise pa.ArrowInvalid("fixed-size lists have different sizes")
     size = target.list_size
     child = _conform(array.values.slice(array.offset * size, len(array) * size), target.value_type)
     return pa.FixedSizeListArray.from_arrays(child, type=target, mask=_mask(array))
@@ -202,14 +202,14 @@ def _conform_list_view(array: pa.Array, target: pa.ListViewType | pa.LargeListVi
     lists = _conform(array, plain)
     offsets = lists.offsets
     sizes = pc.subtract(offsets.slice(1), offsets.slice(0, len(lists)))
-    made = pa.LargeListViewArray if large else pa.ListViewArray
-    return made.from_arrays(
+    array_class = pa.LargeListViewArray if large else pa.ListViewArray
+    return array_class.from_arrays(
         pa.concat_arrays([offsets.slice(0, len(lists))]), sizes, lists.values, target, mask=_mask(lists)
     )
 
 
 def _as_lists(array: pa.ListViewArray | pa.LargeListViewArray) -> pa.Array:
-    """Return views as lists; Arrow's own cast leaves the last offset out."""
+    """Return list views as lists; Arrow's own cast omits the last offset."""
     sizes = pc.if_else(array.is_valid(), array.sizes, 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(sizes)])
     return pa.LargeListArray.from_arrays(offsets, array.flatten(), mask=_mask(array))
@@ -223,7 +223,7 @@ def _offsets(array: pa.Array) -> pa.Array:
     """Return the offsets with a null wherever the element itself is null."""
     offsets = array.offsets
     if not len(array):
-        return pa.array([0], offsets.type)  # Arrow lets those of no rows be missing
+        return pa.array([0], offsets.type)  # an array without rows may have no offsets
     if array.null_count == 0:
         return offsets
     valid = pa.concat_arrays([array.is_valid(), pa.array([True])])
@@ -232,18 +232,18 @@ def _offsets(array: pa.Array) -> pa.Array:
 
 def _conform_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
-    wanted = [target.field(i) for i in range(target.num_fields)]
-    if sorted(names) != sorted(field.name for field in wanted):
-        raise pa.ArrowInvalid(f"struct fields {names} do not fit {[field.name for field in wanted]}")
-    children = [_conform(array.field(names.index(field.name)), field.type) for field in wanted]
-    return pa.StructArray.from_arrays(children, fields=wanted, mask=_mask(array))
+    fields = [target.field(i) for i in range(target.num_fields)]
+    if sorted(names) != sorted(field.name for field in fields):
+        raise pa.ArrowInvalid(f"struct fields {names} do not fit {[field.name for field in fields]}")
+    children = [_conform(array.field(names.index(field.name)), field.type) for field in fields]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))
 
 
 def _conform_union(array: pa.UnionArray, target: pa.UnionType) -> pa.Array:
     source = array.type
     names = [target.field(i).name for i in range(target.num_fields)]
     if names != [source.field(i).name for i in range(source.num_fields)]:
-        raise pa.ArrowInvalid("unions differ in their members")
+        raise pa.ArrowInvalid("unions have different members")
     codes = list(target.type_codes)
     tags = _union_buffer(array, 1, pa.int8())
     if list(source.type_codes) != codes:
@@ -259,16 +259,18 @@ def _conform_union(array: pa.UnionArray, target: pa.UnionType) -> pa.Array:
     return pa.UnionArray.from_sparse(tags, children, names, codes)
 
 
-def _union_buffer(array: pa.UnionArray, index: int, kind: pa.DataType) -> pa.Array:
-    """Return the type codes or offsets; unlike pyarrow's own properties right for a slice."""
-    stored = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[index]], offset=array.offset)
-    return pa.array(stored.to_numpy(), kind)
+def _union_buffer(array: pa.UnionArray, index: int, arrow_type: pa.DataType) -> pa.Array:
+    """Return the type codes or offsets; unlike pyarrow's own properties correct for a slice."""
+    stored = pa.Array.from_buffers(
+        arrow_type, len(array), [None, array.buffers()[index]], offset=array.offset
+    )
+    return pa.array(stored.to_numpy(), arrow_type)
 
 
 def _wrap(array: pa.Array, target: pa.BaseExtensionType) -> pa.Array:
     kind = _kind(target)
     if isinstance(array, pa.ExtensionArray) and _kind(array.type) != kind:
-        raise pa.ArrowInvalid("the same bytes mean something else there")
+        raise pa.ArrowInvalid("the extension types differ")
     storage = array.storage if isinstance(array, pa.ExtensionArray) else array
     if kind == "arrow.uuid" and _is_text(storage.type):
         storage = _uuid_bytes(storage)
@@ -315,7 +317,7 @@ def _huge_bytes(decimals: pa.Array, *, signed: bool) -> pa.Array:
 
 
 def _timetz_bytes(times: pa.Array) -> pa.Array:
-    """Encode local times at offset zero, which is all that a plain TIME says."""
+    """Encode local times at offset zero, as a plain TIME has no zone."""
     micros = times.cast(pa.time64("us")).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     bits = (micros.astype(np.uint64) << np.uint64(24)) | np.uint64(_UTC_OFFSET_BITS)
     packed = pa.Array.from_buffers(

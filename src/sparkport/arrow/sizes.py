@@ -1,4 +1,4 @@
-"""How large rows are."""
+"""The size of rows in bytes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import pyarrow as pa
 
 
 def byte_size(batch: pa.RecordBatch) -> int:
-    """Return the bytes that the rows of a batch take, which may be a part of a larger one.
+    """Return the size of the rows of a batch, which may be a slice of a larger one.
 
-    With nested columns these are the bytes of a message: Arrow's `nbytes` reads the offsets of lists of no
-    rows inside of others, which need not be there, and crashes.
+    With nested columns it is the size of an IPC message: Arrow's `nbytes` reads the offsets of nested
+    lists without rows, which may be missing, and crashes.
     """
     if any(_is_nested(field.type) for field in batch.schema):
         return int(pa.ipc.get_record_batch_size(batch))
     return int(batch.nbytes)
 
 
-def _is_nested(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _is_nested(kind.storage_type)
-    if isinstance(kind, pa.DictionaryType):
-        return _is_nested(kind.value_type)
-    return bool(pa.types.is_nested(kind))
+def _is_nested(arrow_type: pa.DataType) -> bool:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _is_nested(arrow_type.storage_type)
+    if isinstance(arrow_type, pa.DictionaryType):
+        return _is_nested(arrow_type.value_type)
+    return bool(pa.types.is_nested(arrow_type))

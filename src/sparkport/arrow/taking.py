@@ -1,4 +1,4 @@
-"""Rows at given positions, for every Arrow type."""
+"""Take rows at given positions, for every Arrow type."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
 
+_POLL_SECONDS = 0.05  # a cancellation wakes nobody who waits for something else
+
 T = TypeVar("T")
 
 
@@ -119,7 +121,7 @@ class Call:
         return other
 
     def checked(self, parts: Iterable[T]) -> Iterator[T]:
-        """Yield the parts for as long as the call lives."""
+        """Yield the parts, and check the call before each. Raises what `check` does."""
         for part in parts:
             self.check()
             yield part
@@ -154,5 +156,31 @@ class Call:
                     self._callbacks.remove(callback)
 
     def wait_cancelled(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a cancellation and say whether it came."""
+        """Wait up to `seconds` for a cancellation and return whether it came."""
         return self._cancelled.wait(seconds)
+
+    def wait_for(
+        self, condition: threading.Condition, predicate: Callable[[], bool], timeout: float | None = None
+    ) -> bool:
+        """Wait until the predicate is true; return False if it is not within `timeout` seconds.
+
+        The caller holds the condition, as for `Condition.wait_for`. Raises what `check` does.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        self.check()
+        while not predicate():
+            if end is not None and time.monotonic() >= end:
+                return False
+            condition.wait(_POLL_SECONDS)
+            self.check()
+        return True
+
+    @contextlib.contextmanager
+    def holding(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock while the block runs. Raises what `check` does while it waits for the lock."""
+        while not lock.acquire(timeout=_POLL_SECONDS):
+            self.check()
+        try:
+            yield
+        finally:
+            lock.release()

@@ -1,4 +1,4 @@
-"""SQL that clients attach to tables: CHECK, DEFAULT and USING, and what follows from it for rows."""
+"""Evaluate the SQL expressions that clients attach to tables: CHECK, DEFAULT and USING."""
 
 from sparkport.expressions.evaluation import (
     Constraint,

@@ -1,4 +1,4 @@
-"""ALTER TABLE worked out: what a table will be, what its rows must keep, and how they get there."""
+"""Plan ALTER TABLE: the new columns and constraints, how to convert rows, and what to check on them."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What becomes of a table.
+    """A planned change of a table.
 
-    `convert` makes new rows of old ones, and may raise InvalidRequestError. `filled` is the value of
-    an added column in them; only `recomputed` rows have values that cannot be told without reading
-    them. `to_check` are constraints that the new rows may break; with `checks_nulls` NOT NULL is
+    `convert` makes new rows from old ones, and may raise InvalidRequestError. `filled` is the value of
+    an added column in all of them; with `recomputed` the new values depend on the old rows.
+    `to_check` are constraints that the new rows may break; with `checks_nulls` NOT NULL is
     among them.
     """
 
@@ -73,16 +73,16 @@ class Alteration:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether the rows decide if the change can be made."""
+        """Whether rows have to be read to know if the change is possible."""
         return self.recomputed or self.checks_nulls or self.to_check != TableConstraints()
 
     def check(self, call: Call, table: str, rows: pa.Table) -> None:
-        """Raise ConstraintViolationError unless new rows keep NOT NULL and CHECK; keys are another matter."""
+        """Raise ConstraintViolationError if new rows break NOT NULL or CHECK; keys are checked apart."""
         self.check_nulls(table, rows)
         checks.check_expressions(call, table, rows, self.to_check.checks)
 
     def check_nulls(self, table: str, rows: pa.Table) -> None:
-        """Raise ConstraintViolationError unless new rows keep NOT NULL."""
+        """Raise ConstraintViolationError if new rows break NOT NULL."""
         if self.checks_nulls:
             checks.check_not_null(table, rows, self.shape.arrow_schema)
 
@@ -92,7 +92,7 @@ class Alteration:
 
 
 def plan_alteration(call: Call, table: str, shape: TableShape, change: TableChange) -> Alteration | None:
-    """Return what a change makes of a table, or None if nothing changes.
+    """Plan a change of a table; return None if nothing changes.
 
     Raises NotFoundError, AlreadyExistsError, LastColumnError, PreconditionError, InvalidRequestError.
     """
@@ -117,22 +117,24 @@ def plan_alteration(call: Call, table: str, shape: TableShape, change: TableChan
         case DropNotNull(column):
             index = find_column(shape.arrow_schema, column)
             if "PRIMARY KEY" in checks.constraints_on(shape.constraints, column):
-                raise PreconditionError(f"column '{column}' is part of the primary key and stays NOT NULL")
+                raise PreconditionError(
+                    f"column '{column}' must stay NOT NULL: it is part of the primary key"
+                )
             return _with_field(shape, index, shape.arrow_schema.field(index).with_nullable(True))
         case AddField(path, field, if_not_exists):
             return _change_struct(
-                call, shape, path, lambda it: structs.add_field(it, path, field, if_exists=if_not_exists)
+                call, shape, path, lambda old: structs.add_field(old, path, field, if_exists=if_not_exists)
             )
         case RenameField(path, new_name):
-            return _change_struct(call, shape, path, lambda it: structs.rename_field(it, path, new_name))
+            return _change_struct(call, shape, path, lambda old: structs.rename_field(old, path, new_name))
         case RemoveField(path, if_exists):
             return _change_struct(
-                call, shape, path, lambda it: structs.remove_field(it, path, if_exists=if_exists)
+                call, shape, path, lambda old: structs.remove_field(old, path, if_exists=if_exists)
             )
         case AddConstraint(constraint):
             return _add_constraint(call, table, shape, constraint)
         case RenameTable():
-            raise TypeError("renaming a table is the schema's business")
+            raise TypeError("a table is renamed by its schema")
         case _:
             assert_never(change)
 
@@ -170,18 +172,18 @@ def _add_column(call: Call, shape: TableShape, change: AddColumn) -> Alteration 
     arrow_schema = shape.arrow_schema.append(column)
 
     def extend(batch: pa.RecordBatch) -> pa.RecordBatch:
-        added = _repeated(value, column.type, batch.num_rows)
+        added = _repeat(value, column.type, batch.num_rows)
         return batch_of([*batch.columns, added], arrow_schema, batch.num_rows)
 
     return Alteration(
         replace(shape, arrow_schema=arrow_schema),
         extend,
-        filled=_repeated(value, column.type, 1) if value.is_valid else None,
+        filled=_repeat(value, column.type, 1) if value.is_valid else None,
         checks_nulls=not column.nullable and not value.is_valid,
     )
 
 
-def _repeated(value: pa.Scalar, arrow_type: pa.DataType, count: int) -> pa.Array:
+def _repeat(value: pa.Scalar, arrow_type: pa.DataType, count: int) -> pa.Array:
     if not value.is_valid:
         return pa.nulls(count, arrow_type)
     if isinstance(arrow_type, pa.BaseExtensionType):
@@ -195,7 +197,7 @@ def _default_value(call: Call, expression: str, column: pa.Field) -> pa.Scalar:
     if value is None or not value.is_valid:
         return pa.scalar(None, pa.null())
     try:
-        return conform_column(_repeated(value, value.type, 1), column)[0]
+        return conform_column(_repeat(value, value.type, 1), column)[0]
     except SchemaMismatchError as error:
         raise InvalidRequestError(f"default {expression!r} does not fit column '{column.name}'") from error
 
@@ -241,7 +243,7 @@ def _change_type(call: Call, table: str, shape: TableShape, change: ChangeColumn
     arrow_schema = shape.arrow_schema.set(index, field)
     using = change.expression or quote(old.name)
 
-    def converted(values: pa.ChunkedArray) -> pa.Array:
+    def conform(values: pa.ChunkedArray) -> pa.Array:
         values = values.combine_chunks()
         column = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
         if column.null_count == len(column):
@@ -255,7 +257,7 @@ def _change_type(call: Call, table: str, shape: TableShape, change: ChangeColumn
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         values = evaluate(call, using, pa.Table.from_batches([batch]))
-        return batch.set_column(index, field, converted(values))
+        return batch.set_column(index, field, conform(values))
 
     evaluate(call, using, pa.Table.from_batches([], shape.arrow_schema))
     for expression in shape.constraints.checks:
@@ -270,13 +272,13 @@ def _change_type(call: Call, table: str, shape: TableShape, change: ChangeColumn
 
 
 def _check_default(call: Call, field: pa.Field) -> None:
-    """Refuse a column of another type whose default is none of that."""
+    """Raise InvalidRequestError if the default of a column does not fit its new type."""
     default = (field.metadata or {}).get(b"default", b"").decode()
     try:
         _default_value(call, default, field)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"the default of column '{field.name}', {default}, is no value of its new type {field.type};"
+            f"the default of column '{field.name}', {default}, does not fit its new type {field.type};"
             " drop the default first"
         ) from error
 
@@ -304,13 +306,15 @@ def _change_struct(
         try:
             checks.validate_check(call, expression, arrow_schema)
         except InvalidRequestError as error:
-            raise PreconditionError(f"field '{'.'.join(path)}' is used by CHECK ({expression})") from error
+            raise PreconditionError(
+                f"field '{'.'.join(path)}' is used by CHECK ({expression}); drop that constraint first"
+            ) from error
     return Alteration(replace(shape, arrow_schema=arrow_schema), change)
 
 
 def _add_constraint(call: Call, table: str, shape: TableShape, text: str) -> Alteration:
     parsed = parse_constraint(text, shape.arrow_schema)
-    have = shape.constraints
+    existing = shape.constraints
     arrow_schema = shape.arrow_schema
     match parsed.kind:
         case "CHECK":
@@ -319,16 +323,16 @@ def _add_constraint(call: Call, table: str, shape: TableShape, text: str) -> Alt
         case "UNIQUE":
             added = TableConstraints(unique_keys=(parsed.columns,))
         case _:
-            if have.primary_key:
+            if existing.primary_key:
                 raise AlreadyExistsError("primary key of table", table)
             added = TableConstraints(primary_key=parsed.columns)
             for name in parsed.columns:
                 index = find_column(arrow_schema, name)
                 arrow_schema = checks.with_nullable(arrow_schema, index, nullable=False)
     constraints = TableConstraints(
-        have.checks + added.checks,
-        have.primary_key or added.primary_key,
-        have.unique_keys + added.unique_keys,
+        existing.checks + added.checks,
+        existing.primary_key or added.primary_key,
+        existing.unique_keys + added.unique_keys,
     )
     return Alteration(
         TableShape(arrow_schema, constraints),

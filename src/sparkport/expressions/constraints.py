@@ -1,4 +1,4 @@
-"""Constraints of a table: reading what is declared, checking rows, following the columns."""
+"""Constraints of a table: resolve declarations, check rows, follow changes of columns."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def validate_check(call: Call, expression: str, arrow_schema: pa.Schema) -> None
 
 
 def check_not_null(table: str, rows: pa.Table | pa.RecordBatch, arrow_schema: pa.Schema) -> None:
-    """Raise ConstraintViolationError for a null in a column that has none."""
+    """Raise ConstraintViolationError for a null in a NOT NULL column."""
     for field in arrow_schema:
         if not field.nullable and field.name in rows.schema.names and _has_null(rows.column(field.name)):
             raise ConstraintViolationError("NOT NULL", table, column=field.name)
 
 
 def check_expressions(call: Call, table: str, rows: pa.Table, checks: Iterable[str]) -> None:
-    """Raise ConstraintViolationError for a row for which a CHECK is false."""
+    """Raise ConstraintViolationError if a CHECK is false for a row."""
     for expression in checks:
         verdicts = _as_bool(evaluate(call, expression, rows))
         failing = pc.index(pc.fill_null(verdicts, fill_value=True), value=False).as_py()
@@ -88,12 +88,12 @@ def check_expressions(call: Call, table: str, rows: pa.Table, checks: Iterable[s
 
 
 def constraints_on(constraints: TableConstraints, column: str) -> list[str]:
-    """Return the names of the constraints in which a column takes part."""
-    found = [f"CHECK ({text})" for text in constraints.checks if reads(text, column)]
-    found += [f"UNIQUE ({', '.join(key)})" for key in constraints.unique_keys if _among(column, key)]
+    """Return the names of the constraints that use a column."""
+    names = [f"CHECK ({text})" for text in constraints.checks if reads(text, column)]
+    names += [f"UNIQUE ({', '.join(key)})" for key in constraints.unique_keys if _among(column, key)]
     if _among(column, constraints.primary_key):
-        found.append("PRIMARY KEY")
-    return found
+        names.append("PRIMARY KEY")
+    return names
 
 
 def constraints_of(constraints: TableConstraints, columns: Iterable[str]) -> TableConstraints:
@@ -107,7 +107,7 @@ def constraints_of(constraints: TableConstraints, columns: Iterable[str]) -> Tab
 
 
 def without_column(constraints: TableConstraints, column: str) -> TableConstraints:
-    """Return the constraints in which a column takes no part."""
+    """Return the constraints that do not use a column."""
     return TableConstraints(
         tuple(text for text in constraints.checks if not reads(text, column)),
         () if _among(column, constraints.primary_key) else constraints.primary_key,
@@ -116,7 +116,7 @@ def without_column(constraints: TableConstraints, column: str) -> TableConstrain
 
 
 def with_renamed_column(constraints: TableConstraints, old: str, new: str) -> TableConstraints:
-    """Return the constraints speaking of the new name."""
+    """Return the constraints with a column renamed."""
 
     def renamed(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(new if name.lower() == old.lower() else name for name in names)
@@ -132,13 +132,13 @@ def with_renamed_column(constraints: TableConstraints, old: str, new: str) -> Ta
 
 
 def reads(expression: str, column: str) -> bool:
-    """Say whether an expression reads a column."""
+    """Return whether an expression reads a column."""
     return column.lower() in referenced_columns(expression)
 
 
 def _has_null(column: pa.Array | pa.ChunkedArray) -> bool:
     if isinstance(column.type, pa.UnionType | pa.RunEndEncodedType | pa.DictionaryType):
-        # The null is in a child, where the array's own count does not look.
+        # The nulls are in a child array, which the array's own count ignores.
         return bool(pc.any(column.is_null()).as_py())
     return bool(column.null_count)
 
@@ -164,8 +164,12 @@ def _checked_index(arrow_schema: pa.Schema, index: int) -> int:
 
 def _as_bool(verdicts: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = [chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk for chunk in verdicts.chunks]
-    kind = verdicts.type.storage_type if isinstance(verdicts.type, pa.BaseExtensionType) else verdicts.type
-    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind) or pa.types.is_primitive(kind)):
+    arrow_type = (
+        verdicts.type.storage_type if isinstance(verdicts.type, pa.BaseExtensionType) else verdicts.type
+    )
+    if not (
+        pa.types.is_boolean(arrow_type) or pa.types.is_null(arrow_type) or pa.types.is_primitive(arrow_type)
+    ):
         raise InvalidRequestError("a CHECK expression must be true or false")
     try:
         return pa.chunked_array([chunk.cast(pa.bool_()) for chunk in chunks], pa.bool_())

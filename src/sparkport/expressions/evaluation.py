@@ -1,7 +1,7 @@
-"""Evaluating, and taking apart, the SQL expressions that clients attach to tables.
+"""Parse and evaluate the SQL expressions that clients attach to tables.
 
 They are written in DuckDB's SQL, so DuckDB evaluates them: in worker processes with limits on memory and
-time (`expressions.sandbox`), after a look at what they are made of (`expressions.syntax`).
+time (`expressions.sandbox`), after a check of their syntax tree (`expressions.syntax`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONSTRAINT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A table constraint in parts: CHECK has an expression, the keys have columns."""
+    """A parsed table constraint: CHECK has an expression, the keys have columns."""
 
     kind: str
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What is known of an expression before it is evaluated."""
+    """What is known about an expression before it is evaluated."""
 
     columns: frozenset[str]
     is_quick: bool
@@ -60,7 +60,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     unknown = used - {name.lower() for name in names} - VALUE_WORDS
     if unknown:
         raise InvalidRequestError(
-            f"expression {syntax.shown(expression)} refers to unknown column '{min(unknown)}'"
+            f"expression {syntax.shorten(expression)} refers to unknown column '{min(unknown)}'"
         )
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
@@ -71,7 +71,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
 def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
     """Return the value of an expression that reads no columns, cast to the type of a field."""
     if referenced_columns(expression) - VALUE_WORDS:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} must not refer to columns")
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} must not refer to columns")
     value = f"({expression}\n)"
     if field is not None:
         value = f"CAST({value} AS {_duckdb_type(call, field)})"
@@ -82,7 +82,7 @@ def referenced_columns(expression: str) -> frozenset[str]:
     """Return the names of the columns an expression reads, in lower case.
 
     Raises InvalidRequestError unless it is one expression without subqueries that calls allowed
-    functions alone. Nothing of it is computed.
+    functions only. It is not evaluated.
     """
     return _outline(expression).columns
 
@@ -91,31 +91,31 @@ def rename_column(expression: str, old: str, new: str) -> str:
     """Return the expression with each reference to `old` changed to `new`."""
     tree = _parse(expression)
     syntax.rename(tree, old, new)
-    return _rendered(tree)
+    return _render(tree)
 
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
-    """Take a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` apart. Nothing of it is computed."""
+    """Parse a table constraint such as `UNIQUE(a, b)` or `CHECK (a > 0)` without evaluating it."""
     syntax.check_text(constraint)
     parts = _CONSTRAINT.fullmatch(constraint)
     if parts is None:
         raise InvalidRequestError(
-            f"constraint {syntax.shown(constraint)} is not a single CHECK, UNIQUE or PRIMARY KEY constraint"
+            f"constraint {syntax.shorten(constraint)} is not a single CHECK, UNIQUE or PRIMARY KEY constraint"
         )
     spelled = {name.lower(): name for name in arrow_schema.names}
     if parts["kind"].upper() == "CHECK":
         tree = _parse(parts["inside"])
         names = sorted(syntax.column_names(tree))
-        kind, expression = "CHECK", _rendered(tree)
+        kind, expression = "CHECK", _render(tree)
     else:
-        names = syntax.key_columns(parts["inside"], _serialized(f"SELECT {parts['inside']}\n"))
+        names = syntax.key_columns(parts["inside"], _serialize(f"SELECT {parts['inside']}\n"))
         kind, expression = " ".join(parts["kind"].upper().split()), ""
     if len({name.lower() for name in names}) < len(names):
-        raise InvalidRequestError(f"constraint {syntax.shown(constraint)} names a column twice")
+        raise InvalidRequestError(f"constraint {syntax.shorten(constraint)} names a column twice")
     unknown = [name for name in names if name.lower() not in spelled]
     if unknown:
         raise InvalidRequestError(
-            f"constraint {syntax.shown(constraint)} refers to unknown column '{unknown[0]}'"
+            f"constraint {syntax.shorten(constraint)} refers to unknown column '{unknown[0]}'"
         )
     return Constraint(kind, tuple(spelled[name.lower()] for name in names), expression)
 
@@ -126,7 +126,7 @@ def quote(identifier: str) -> str:
 
 
 def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.ChunkedArray:
-    """Return a value, which is made of a parsed expression, for each row."""
+    """Return the value of a parsed expression for each row."""
     query = f"SELECT {value} FROM rows"  # noqa: S608  (one parsed expression, in a sandbox)
     held = Reservation(call.resources.rows)
     parts: list[pa.ChunkedArray] = []
@@ -136,16 +136,16 @@ def _evaluate(call: Call, expression: str, value: str, view: pa.Table) -> pa.Chu
             held.add(sum(byte_size(batch) for batch in pa.table([part], [""]).to_batches()))
             if held.size > _MAX_RESULT_BYTES:
                 raise LimitExceededError(
-                    f"expression {syntax.shown(expression)} gives more than {_MAX_RESULT_BYTES >> 20} MiB"
+                    f"expression {syntax.shorten(expression)} gives more than {_MAX_RESULT_BYTES >> 20} MiB"
                 )
             parts.append(part)
     finally:
-        held.release()  # whoever keeps the values holds them from now on
+        held.release()  # whoever keeps the values reserves their memory from now on
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 
 def _pieces(view: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows in pieces that are small to a worker; at least one."""
+    """Yield the rows in pieces that fit a worker's memory; at least one."""
     size = sum(byte_size(batch) for batch in view.to_batches())
     count = max(1, -(-len(view) // _PIECE_ROWS), min(-(-size // _PIECE_BYTES), len(view)))
     step = max(1, -(-len(view) // count))
@@ -158,11 +158,11 @@ def _evaluate_piece(call: Call, expression: str, query: str, piece: pa.Table) ->
     try:
         result = SANDBOX.run(call, query, rows=piece, is_quick=_outline(expression).is_quick)
     except QueryFailedError as error:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} failed: {error}") from error
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} failed: {error}") from error
     except LimitExceededError as error:
-        raise LimitExceededError(f"expression {syntax.shown(expression)} is too costly: {error}") from error
+        raise LimitExceededError(f"expression {syntax.shorten(expression)} is too costly: {error}") from error
     if result.num_rows != piece.num_rows:
-        raise InvalidRequestError(f"expression {syntax.shown(expression)} does not give one value per row")
+        raise InvalidRequestError(f"expression {syntax.shorten(expression)} does not give one value per row")
     return result.column(0)
 
 
@@ -175,16 +175,16 @@ def _outline(expression: str) -> _Outline:
 def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
     syntax.check_text(expression)
-    # The line break ends a comment, so that none can swallow the closing bracket.
-    return syntax.checked_tree(expression, _serialized(f"SELECT ({expression}\n)"))
+    # The line break ends a comment, which could hide the closing parenthesis otherwise.
+    return syntax.parse_tree(expression, _serialize(f"SELECT ({expression}\n)"))
 
 
-def _serialized(statement: str) -> str:
-    """Return DuckDB's syntax tree of a statement as JSON. It is parsed and nothing else."""
+def _serialize(statement: str) -> str:
+    """Return DuckDB's syntax tree of a statement as JSON. The statement is only parsed."""
     return _text(Call(), "SELECT json_serialize_sql(?)", statement)
 
 
-def _rendered(tree: syntax.Tree) -> str:
+def _render(tree: syntax.Tree) -> str:
     text = _text(Call(), "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
     return text.removeprefix("SELECT ")
 

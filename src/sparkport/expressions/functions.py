@@ -1,7 +1,7 @@
 """The functions that expressions may call.
 
-A list of what is allowed, so that a function of a newer DuckDB is refused until someone has looked at it.
-What is here reads its arguments, a clock or a random number and nothing else: no settings, variables,
+It is a list of allowed functions, so that one of a newer DuckDB is refused until it was reviewed.
+An allowed function reads its arguments, a clock or a random number and nothing else: no settings, variables,
 sequences, catalogs, files or names of the machine. Nor is there a function whose only purpose is a value
 of any size (`repeat`, `range`, `lpad`, `printf` ...); how large and slow the others get is bounded by the
 worker.
@@ -116,7 +116,7 @@ ANY_SIZE = frozenset(
         "rpad",
     }
 )
-"""Functions that are refused because one value of theirs may be of any size."""
+"""Functions that are not allowed because the size of their result is not limited."""
 
 VALUE_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
-"""Functions that SQL writes like columns; a column of the name goes before."""
+"""Functions that SQL writes like columns; a column of that name takes precedence."""

@@ -1,4 +1,4 @@
-"""Queries of clients' expressions, run by worker processes with limits on memory and time."""
+"""Run queries with clients' expressions in worker processes with limits on memory and time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MAX_WORKERS = 4
 _MAX_IDLE_WORKERS = 2
 _MIN_MEGABYTES = 64
 _MAX_MEGABYTES = 512
-_SHARE_OF_MACHINE = 4  # all workers together may use one part in so many
+_SHARE_OF_MACHINE = 4  # all workers together may use a quarter of its memory
 _MEGABYTE = 1 << 20
-# A worker that has needed much memory once keeps it, so that a new one takes its place.
+# A worker that once needed much memory does not free it, so it is replaced by a new one.
 _START_MEGABYTES = 100
 _RETIRING_SHARE = 0.4
-# What Python and the C library need to run at all; above all no secret.
+# What Python and the C library need to run; no others, which may be secrets.
 _PASSED_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
 
 _log = structlog.get_logger("sparkport")
@@ -74,13 +74,13 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def run(self, call: Call, query: str, parameters: Sequence[str], rows: pa.Table | None) -> pa.Table:
         """Return the rows of a query."""
         self.is_reusable = False
-        body = b"" if rows is None else _serialized(rows)
+        body = b"" if rows is None else _serialize(rows)
         remaining = call.remaining()
         seconds = TIME_LIMIT_SECONDS if remaining is None else min(max(remaining, 0.001), TIME_LIMIT_SECONDS)
         request = {"query": query, "parameters": parameters, "seconds": seconds, "bytes": len(body)}
@@ -103,19 +103,19 @@ class _Worker:
                 raise QueryFailedError(answer["reason"])
             case "memory":
                 raise self._out_of_memory()
-        raise self._lost(call)
+        raise self._death_cause(call)
 
     def close(self) -> None:
         """End the process and wait for it."""
         self._process.kill()
         self._process.wait()
-        # What was not sent is of no use to anybody.
+        # A request that was not sent completely is of no use.
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
         self._answers.close()
 
-    def _lost(self, call: Call) -> Exception:
-        """Return why the process has ended in the middle of a query."""
+    def _death_cause(self, call: Call) -> Exception:
+        """Return the error for a process that has ended during a query."""
         status = self._process.wait()
         call.check()
         if status == -signal.SIGALRM:
@@ -123,7 +123,9 @@ class _Worker:
         _log.warning("expression worker ended", status=status)
         if status < 0:  # DuckDB does not survive every failed allocation
             return self._out_of_memory()
-        return UnavailableError(f"the worker process for expressions ended with status {status}")
+        return UnavailableError(
+            f"the worker process for expressions ended with status {status}; run the statement again"
+        )
 
     def _is_small(self, megabytes: int) -> bool:
         return megabytes < _START_MEGABYTES + _RETIRING_SHARE * self._megabytes
@@ -133,9 +135,10 @@ class _Worker:
 
 
 class Sandbox:
-    """Hands queries to a few workers, which are started when needed and kept for the next query.
+    """Distributes queries to a few workers, which are started when needed and reused.
 
-    One of them is for quick queries alone, so that these do not wait for the others, and no caller has all.
+    One of them is for quick queries only, so that these do not wait for the others, and no caller can use
+    all workers.
     """
 
     def __init__(self) -> None:
@@ -159,10 +162,10 @@ class Sandbox:
     ) -> pa.Table:
         """Return the rows of a query, which may read the `rows` given.
 
-        Raises QueryFailedError, and LimitExceededError for one that takes too much memory or time. It ends
-        with the call.
+        Raises QueryFailedError, and LimitExceededError for one that takes too much memory or time. A
+        cancelled call ends its query.
         """
-        with self._turns.one(call, is_quick=is_quick):
+        with self._turns.take(call, is_quick=is_quick):
             worker = self._take()
             try:
                 return worker.run(call, query, parameters, rows)
@@ -170,17 +173,17 @@ class Sandbox:
                 self._give_back(worker)
 
     def start_ahead(self) -> None:
-        """Start a worker, unless one waits already, so that the first query need not. Return at once."""
+        """Start a worker, unless one is idle, so that the first query need not wait. Return at once."""
         with self._lock:
             if self._idle:
                 return
             try:
-                self._idle.append(_started())
-            except UnavailableError as error:  # a query that needs one will try again and raise it
+                self._idle.append(_start_worker())
+            except UnavailableError as error:  # the first query tries again and raises it
                 _log.warning("expression worker not started", reason=str(error))
 
     def close(self) -> None:
-        """End the workers that wait for a query."""
+        """End the idle workers."""
         with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
@@ -191,7 +194,7 @@ class Sandbox:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
-                return _started()
+                return _start_worker()
             if worker.is_alive:
                 return worker
             worker.close()
@@ -209,14 +212,14 @@ SANDBOX = Sandbox()
 atexit.register(SANDBOX.close)
 
 
-def _started() -> _Worker:
+def _start_worker() -> _Worker:
     try:
         return _Worker()
     except OSError as error:
-        raise UnavailableError(f"no process for expressions can be started: {error.strerror}") from error
+        raise UnavailableError(f"cannot start a worker process for expressions: {error.strerror}") from error
 
 
-def _serialized(rows: pa.Table) -> pa.Buffer:
+def _serialize(rows: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

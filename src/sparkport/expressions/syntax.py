@@ -1,4 +1,4 @@
-"""DuckDB's syntax trees of expressions: which are allowed, and which columns they read."""
+"""Check DuckDB's syntax trees of expressions, and find the columns that they read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sparkport.errors import InvalidRequestError
 from sparkport.expressions.functions import ALLOWED, ANY_SIZE, QUICK
 
 MAX_LENGTH = 16_384
-"""How many characters an expression may have."""
+"""The maximal number of characters of an expression."""
 MAX_DEPTH = 200
-"""How deep an expression may be nested: a function in a function, a sum of a sum."""
+"""The maximal nesting of an expression: a function in a function, a sum of a sum."""
 
 _MAX_SHOWN = 300
 _CLAUSES = ("where_clause", "group_expressions", "having", "qualify", "sample", "modifiers")
@@ -29,30 +29,32 @@ Tree = dict[str, Any]
 
 
 def check_text(text: str) -> None:
-    """Raise InvalidRequestError for a text that cannot be parsed, or only in a long time."""
+    """Raise InvalidRequestError for a text that cannot be parsed, or would take too long to parse."""
     if len(text) > MAX_LENGTH:
-        raise InvalidRequestError(f"expression {shown(text)} is longer than {MAX_LENGTH} characters")
-    # To the parser the text ends at a zero, and the rest would go unseen.
+        raise InvalidRequestError(f"expression {shorten(text)} is longer than {MAX_LENGTH} characters")
+    # For the parser the text ends at a NUL, so the rest would not be checked.
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidRequestError(f"expression {shown(text)} has a character that no text has")
+        raise InvalidRequestError(
+            f"expression {shorten(text)} contains a NUL character or an unpaired surrogate"
+        )
 
 
-def shown(text: str) -> str:
-    """Return an expression for a message, which has room for more than that."""
+def shorten(text: str) -> str:
+    """Return an expression for an error message, shortened if it is long."""
     return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}..."
 
 
-def checked_tree(expression: str, serialized: str) -> Tree:
+def parse_tree(expression: str, serialized: str) -> Tree:
     """Return the tree of `SELECT (expression)` that DuckDB has written as JSON.
 
-    Raises InvalidRequestError unless it is one plain expression with allowed functions alone.
+    Raises InvalidRequestError unless it is one plain expression with allowed functions only.
     """
     try:
         tree: Tree = json.loads(serialized)
     except RecursionError as error:
         raise _too_deep(expression) from error
     if tree["error"]:
-        raise InvalidRequestError(f"expression {shown(expression)} is not valid: {tree['error_message']}")
+        raise InvalidRequestError(f"expression {shorten(expression)} is not valid: {tree['error_message']}")
     nodes = tree["statements"]
     node = nodes[0]["node"]
     is_plain = (
@@ -80,7 +82,7 @@ def column_names(tree: Tree) -> frozenset[str]:
 
 
 def is_quick(tree: Tree) -> bool:
-    """Say whether an expression takes little time for each row, whatever that has in it."""
+    """Return whether an expression takes little time for each row, whatever its values."""
     return all(
         part["class"] != "LAMBDA" and (part["class"] != "FUNCTION" or part["function_name"].lower() in QUICK)
         for part, _ in _expressions(tree)
@@ -101,7 +103,7 @@ def key_columns(text: str, serialized: str) -> list[str]:
         is_plain = is_plain and not any(part["alias"] for part in node["select_list"])
         if is_plain and all(len(name) == 1 for name in names):
             return [name[0] for name in names]
-    raise InvalidRequestError(f"a key is a list of columns, not {shown(text)}")
+    raise InvalidRequestError(f"a key must be a list of columns, not {shorten(text)}")
 
 
 def rename(tree: Tree, old: str, new: str) -> None:
@@ -113,18 +115,20 @@ def rename(tree: Tree, old: str, new: str) -> None:
 
 def _check_function(name: str) -> None:
     if name in ANY_SIZE:
-        raise InvalidRequestError(f"function '{name}' cannot be used here: its result may be of any size")
+        raise InvalidRequestError(
+            f"function '{name}' cannot be used in an expression: the size of its result is not limited"
+        )
     if name not in ALLOWED:
         raise InvalidRequestError(f"function '{name}' does not exist or cannot be used in an expression")
 
 
 def _too_deep(expression: str) -> InvalidRequestError:
-    return InvalidRequestError(f"expression {shown(expression)} is nested deeper than {MAX_DEPTH} levels")
+    return InvalidRequestError(f"expression {shorten(expression)} is nested deeper than {MAX_DEPTH} levels")
 
 
 def _not_plain(expression: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{shown(expression)} is not a single expression without subqueries, windows, aggregates and stars"
+        f"{shorten(expression)} is not a single expression without subqueries, windows, aggregates and stars"
     )
 
 
@@ -143,7 +147,7 @@ def _expressions(value: object) -> Iterator[tuple[Tree, int]]:
 
 
 def _column_refs(tree: object) -> Iterator[Tree]:
-    """Yield the references to columns; the parameters of a lambda are none."""
+    """Yield the references to columns, without the parameters of lambdas."""
     waiting: list[tuple[object, frozenset[str]]] = [(tree, frozenset())]
     while waiting:
         part, parameters = waiting.pop()
@@ -152,7 +156,7 @@ def _column_refs(tree: object) -> Iterator[Tree]:
                 assert isinstance(part, dict)
                 if first.lower() not in parameters:
                     yield part
-            # Elsewhere `j -> '$.a'` is a lambda to the parser alone: it takes JSON apart.
+            # Elsewhere `j -> '$.a'` is a lambda for the parser only: it extracts from JSON.
             case {
                 "class": "FUNCTION",
                 "function_name": str(name),

@@ -1,10 +1,9 @@
-"""Whose query runs next: how many may run at once, and how many of one caller."""
+"""Decide whose query runs next, and how many of one caller may run at once."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from sparkport.catalog.call import Call
 from sparkport.errors import LimitExceededError
 
 _MAX_WAIT_SECONDS = 30.0
-_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,10 +22,10 @@ class _Turn:
 
 
 class Turns:
-    """Lets a few queries run at once and shares them out among the callers. Safe to use from many threads.
+    """Limits how many queries run at once and shares the places among callers. Safe for many threads.
 
-    The last place is for quick queries alone. One caller never has all the places that a query may take,
-    and of those who wait the one with the fewest running queries is next.
+    The last place is for quick queries only. One caller never gets all the places,
+    and among waiting callers the one with the fewest running queries is next.
     """
 
     def __init__(self, places: int) -> None:
@@ -38,12 +36,12 @@ class Turns:
 
     @property
     def running(self) -> int:
-        """How many queries run now."""
+        """The number of running queries."""
         return len(self._running)
 
     @contextlib.contextmanager
-    def one(self, call: Call, *, is_quick: bool) -> Iterator[None]:
-        """Wait for a place as long as the call lives. Raises LimitExceededError after half a minute."""
+    def take(self, call: Call, *, is_quick: bool) -> Iterator[None]:
+        """Hold a place while the block runs. Raises LimitExceededError after waiting half a minute for it."""
         turn = _Turn(call.principal, is_quick)
         self._enter(call, turn)
         try:
@@ -54,23 +52,18 @@ class Turns:
                 self._changed.notify_all()
 
     def _enter(self, call: Call, turn: _Turn) -> None:
-        deadline = time.monotonic() + _MAX_WAIT_SECONDS
         with self._changed:
             self._waiting.append(turn)
             try:
-                while self._next() is not turn:
-                    call.check()
-                    if time.monotonic() >= deadline:
-                        raise self._refusal(turn)
-                    self._changed.wait(_POLL_SECONDS)  # nothing wakes it when the call is cancelled
-                call.check()
+                if not call.wait_for(self._changed, lambda: self._next() is turn, _MAX_WAIT_SECONDS):
+                    raise self._refusal(turn)
                 self._running.append(turn)
             finally:
                 self._waiting.remove(turn)
                 self._changed.notify_all()
 
     def _next(self) -> _Turn | None:
-        """Return whose turn it is: of equals, that of the first who came."""
+        """Return whose turn it is: among equals, the first in the queue."""
         free = [turn for turn in self._waiting if self._has_room(turn)]
         return min(free, key=self._count_own, default=None)
 
@@ -88,4 +81,4 @@ class Turns:
         own = self._count_own(turn)
         whose = " of this caller" if own >= max(1, self._limit(turn) - 1) else ""
         count = own if whose else len(self._running)
-        return LimitExceededError(f"{count} expressions{whose} are being evaluated already; try again later")
+        return LimitExceededError(f"{count} expressions{whose} are already being evaluated; try again later")

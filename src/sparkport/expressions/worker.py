@@ -1,8 +1,8 @@
 """The process that evaluates expressions: one query at a time, within limits that the kernel enforces.
 
 The server starts this file as a script, so it imports nothing else of the package. A request is a line
-of JSON, with an Arrow stream of `bytes` behind it if the query reads rows; so is the answer. The process
-ends by itself when its time for a request is up, and when the server closes the pipe or is gone.
+of JSON, followed by an Arrow stream of `bytes` if the query reads rows; so is the answer. The process
+ends when a request exceeds its time limit, and when the server closes the pipe or ends.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import pyarrow as pa
 
 _KIB = 1024
 _START_SECONDS = 60.0
-_MAX_REASON = 1000  # it may quote a value, of any length
+_MAX_REASON = 1000  # characters: it may quote a long value
 _STATUS = Path("/proc/self/status")
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _FIRST_TO_END = "1000"
-# After these a database answers nothing else.
+# After these errors a database answers no further query.
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
-    # Nobody catches the signal, so it ends the process wherever that is: DuckDB looks for an
+    """Answer requests until the server closes the pipe."""
+    # The signal has no handler, so it ends the process at any point: DuckDB checks for an
     # interrupt only between batches of values.
     signal.setitimer(signal.ITIMER_REAL, _START_SECONDS)
     connection = open_sandbox(megabytes=int(sys.argv[1]))
@@ -65,27 +65,27 @@ def open_sandbox(*, megabytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def warm_up(connection: duckdb.DuckDBPyConnection) -> None:
-    """Read rows once: DuckDB imports for its first rows what takes seconds on a busy machine."""
+    """Read rows once: the imports that DuckDB does for its first rows take seconds on a busy machine."""
     connection.register("rows", pa.table({"n": [1]}))
     connection.execute("SELECT n FROM rows").fetch_arrow_table()
     connection.unregister("rows")
 
 
 def limit_process(*, megabytes: int) -> None:
-    """Allow so much memory beyond what is in use now, and no files to be written.
+    """Limit the memory beyond what is in use now, and forbid to write files.
 
-    Should memory run out all the same, the kernel ends this process before the server.
+    If the machine runs out of memory nevertheless, the kernel ends this process before the server.
     """
     lower_limit("RLIMIT_DATA", (_megabytes("VmData:") + megabytes) * _KIB * _KIB)
     lower_limit("RLIMIT_FSIZE", 0)
     lower_limit("RLIMIT_CORE", 0)
     if _OOM_SCORE.exists():  # on Linux
-        with contextlib.suppress(OSError):  # a container may mount it to be read alone; the limits hold
+        with contextlib.suppress(OSError):  # read-only in some containers; the limits hold
             _OOM_SCORE.write_text(_FIRST_TO_END, encoding="ascii")
 
 
 def lower_limit(name: str, value: int) -> None:
-    """Set a limit of this process for good, if the platform has it; one that is lower already stays."""
+    """Lower a limit of this process, if the platform has it; a lower one stays."""
     number = getattr(resource, name, None)
     if number is None:
         return
@@ -97,7 +97,7 @@ def lower_limit(name: str, value: int) -> None:
 def answer(
     connection: duckdb.DuckDBPyConnection, request: Mapping[str, Any], source: BinaryIO, sink: BinaryIO
 ) -> None:
-    """Run the query of a request and write its rows, or why there are none."""
+    """Run the query of a request and write its rows or its error."""
     try:
         if request["bytes"]:
             connection.register("rows", pa.ipc.open_stream(source.read(request["bytes"])).read_all())
@@ -125,10 +125,10 @@ def _write(sink: BinaryIO, header: Mapping[str, Any], data: memoryview | None = 
 
 
 def _megabytes(entry: str) -> int:
-    """Return what the kernel says of this process."""
-    if not _STATUS.exists():  # not on Linux: the peak is the nearest there is, in bytes on macOS
+    """Return an entry of the kernel's status of this process, in MiB."""
+    if not _STATUS.exists():  # not on Linux: only the peak is known, in bytes on macOS
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (_KIB * _KIB)
-    # A peak would be that of the server it came from.
+    # The peak would include that of the server process it was forked from.
     lines = _STATUS.read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) // _KIB for line in lines if line.startswith(entry))
 

@@ -1,4 +1,4 @@
-"""The in-memory engine: complete, correct, and gone when the process ends."""
+"""The in-memory engine: the reference implementation, whose data is lost when the process ends."""
 
 from sparkport.memory.catalog import MemoryCatalog
 

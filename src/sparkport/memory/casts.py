@@ -1,6 +1,6 @@
-"""Convert values as DuckDB's CAST does, or refuse.
+"""Convert values exactly as DuckDB's CAST does, or raise InexactError.
 
-Only conversions that give the same values in both are here. Where a value cannot be
+Only conversions that give the same values in both are implemented. Where a value cannot be
 converted, Arrow raises: DuckDB then either fails too or gives NULL, and the caller
 filters nothing.
 """
@@ -45,12 +45,12 @@ def convert(value: Value, target: pa.DataType, *, lenient: bool = False) -> Valu
 
 
 def _fails_differently(source: pa.DataType, target: pa.DataType) -> bool:
-    # HUGEINT here may be UHUGEINT there, which takes no negative numbers.
+    # This type also stands for UHUGEINT, which has no negative numbers.
     return bool(target == HUGEINT or (types.is_floating(source) and target != pa.float64()))
 
 
-def _is_plain_timestamp(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.TimestampType) and kind.tz is None
+def _is_plain_timestamp(arrow_type: pa.DataType) -> bool:
+    return isinstance(arrow_type, pa.TimestampType) and arrow_type.tz is None
 
 
 def _from_integer(value: Value, target: pa.DataType) -> Value:
@@ -83,7 +83,7 @@ def _from_timestamp(value: Value, target: pa.DataType) -> Value:
     if not types.is_date32(target):
         raise InexactError(f"CAST from {value.type} to {target}")
     assert isinstance(value.type, pa.TimestampType)
-    # Beyond are DuckDB's infinities and what does not fit a date.
+    # Beyond this limit are DuckDB's infinities, and values that do not fit a date.
     limit = min(_FAR_DAY * _UNITS_PER_DAY[value.type.unit], 2**63 - 2)
     if (extremes := bounds(value)) is not None and not -limit <= extremes[0] <= extremes[1] <= limit:
         raise InexactError("a timestamp that is infinite or far away")

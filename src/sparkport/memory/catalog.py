@@ -35,9 +35,9 @@ from sparkport.memory.versions import TableState
 
 
 class MemoryCatalog(DynamicCatalog):
-    """A catalog that lives in memory: the reference for how tables behave.
+    """A catalog in memory: the reference for how tables behave.
 
-    Everything is gone when the process ends.
+    Its data is lost when the process ends.
     """
 
     def __init__(self, *, transaction_idle_seconds: float = 3600.0) -> None:
@@ -57,15 +57,15 @@ class MemoryCatalog(DynamicCatalog):
         return self._schemas.get(name.lower())
 
     def catalog_version(self, call: Call) -> CatalogVersion:
-        """Return a number that rises with every statement that changes anything.
+        """Return a number that increases with every statement that changes anything.
 
-        It also rises when a transaction expires: prepared statements may hold on to it.
+        It also increases when a transaction expires: clients may have prepared statements within it.
         """
         call.check()
         return CatalogVersion(1 + self.commits.sequence + self.transactions.expirations())
 
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> MemorySchema:
-        """Make an empty schema."""
+        """Create an empty schema."""
         _check_name("schema", name)
         with self.commits.lock:
             call.check()
@@ -77,14 +77,14 @@ class MemoryCatalog(DynamicCatalog):
         return schema
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
-        """Drop a schema, with its tables only if told to."""
+        """Drop a schema; with its tables only if `options.cascade` is set."""
         with self.commits.lock:
             call.check()
             schema = self._schemas.get(name.lower())
             if schema is None:
                 if options.ignore_not_found:
                     return 0
-                raise NotFoundError("schema", name, [known.name for known in self._schemas.values()])
+                raise NotFoundError("schema", name, [other.name for other in self._schemas.values()])
             tables = [table.name for table in schema.tables(call)]
             if tables and not options.cascade:
                 raise SchemaNotEmptyError(schema.name, tables)
@@ -103,7 +103,7 @@ class MemoryCatalog(DynamicCatalog):
 
 
 class MemorySchema(RevertibleSchema):
-    """A schema that lives in memory."""
+    """A schema in memory."""
 
     def __init__(self, name: str, catalog: MemoryCatalog, options: CreateSchemaOptions) -> None:
         self._name = name
@@ -150,7 +150,7 @@ class MemorySchema(RevertibleSchema):
     def create_table(
         self, call: Call, name: str, arrow_schema: pa.Schema, options: CreateTableOptions
     ) -> MemoryTable:
-        """Make an empty table."""
+        """Create an empty table."""
         _check_name("table", name)
         check_new_columns(arrow_schema)
         state = TableState(*resolve_constraints(call, arrow_schema, options))
@@ -175,13 +175,13 @@ class MemorySchema(RevertibleSchema):
             if name.lower() not in self._tables:
                 if options.ignore_not_found:
                     return
-                known = [table.name for table in self._tables.values()]
-                raise NotFoundError("table", f"{self._name}.{name}", known)
+                names = [table.name for table in self._tables.values()]
+                raise NotFoundError("table", f"{self._name}.{name}", names)
             self._tables = {key: table for key, table in self._tables.items() if key != name.lower()}
             self._catalog.changed()
 
     def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
-        """Drop a table if nobody has changed it since it was made."""
+        """Drop a table if it was not changed since it was created."""
         with self._catalog.commits.lock:
             table = self._tables.get(name.lower())
             if table is None or table.snapshot(call, None).time_point != made:
@@ -189,18 +189,18 @@ class MemorySchema(RevertibleSchema):
             self.drop_table(call, name, DropTableOptions())
         return True
 
-    def renamed(self, table: MemoryTable, new_name: str) -> None:
-        """Register a table under a new name; the caller holds the commit lock."""
+    def rename_table(self, table: MemoryTable, new_name: str) -> None:
+        """Rename a table; the caller holds the commit lock."""
         _check_name("table", new_name)
         other = self._tables.get(new_name.lower())
         if other is not None and other is not table:
             raise AlreadyExistsError("table", f"{self._name}.{new_name}")
         table.name = new_name
-        self._tables = {known.name.lower(): known for known in self._tables.values()}
+        self._tables = {other.name.lower(): other for other in self._tables.values()}
         self._catalog.changed()
 
     def changed(self) -> None:
-        """Note that a table of this schema was altered."""
+        """Count a change of a table of this schema."""
         self._catalog.changed()
 
     def check_present(self, table: MemoryTable) -> None:

@@ -1,4 +1,4 @@
-"""The order of commits: one after the other, and nobody waits for an expression of another client."""
+"""Serialize the commits of a catalog, without waiting for the expressions of other clients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError
 
 MAX_TRIES = 20
-"""How often a change is made anew because others were faster."""
+"""How often a change is attempted when others commit first."""
 
 T = TypeVar("T")
 
 
 class UncheckedRowsError(Exception):
-    """Rows have to pass CHECKs first, which is not done by whoever holds the commit lock."""
+    """Rows have to pass CHECKs, which are not evaluated while the commit lock is held."""
 
     def __init__(self, table: str, check: Callable[[Call], None]) -> None:
         super().__init__(f"rows for table '{table}' have not been checked")
@@ -28,9 +28,9 @@ class UncheckedRowsError(Exception):
 
 @dataclass(slots=True)
 class Commits:
-    """Orders all commits of a catalog; whoever commits holds `lock`.
+    """Serializes all commits of a catalog; whoever commits holds `lock`.
 
-    Expressions of clients are never evaluated under it: they may be slow.
+    Expressions of clients are never evaluated under the lock: they may be slow.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -40,27 +40,27 @@ class Commits:
         self,
         call: Call,
         work: Callable[[], T],
-        turn: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        outer_lock: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> T:
-        """Return what `work` returns, which runs under the lock, and before that within `turn`.
+        """Run `work` under the lock, taken within `outer_lock`, and return what it returns.
 
-        It raises UncheckedRowsError as long as it comes upon rows that have not passed their CHECKs, before
-        it changes anything. They are checked without the lock, and it runs again.
+        It raises UncheckedRowsError, before it changes anything, as long as it finds rows that have not
+        passed their CHECKs. They are checked without the lock, and it runs again.
         """
         tries = 0
         while True:
             call.check()
             try:
-                with turn(), self.lock:
+                with outer_lock(), self.lock:
                     return work()
             except UncheckedRowsError as error:
                 unchecked = error
             tries += 1
             if tries == MAX_TRIES:
-                raise ConflictError(unchecked.table, "others kept changing the same rows")
+                raise ConflictError(unchecked.table, "other statements kept changing the same rows")
             unchecked.check(call)
 
     def next(self) -> int:
-        """Return the number of the commit being made."""
+        """Increment the sequence and return the number of the next commit."""
         self.sequence += 1
         return self.sequence

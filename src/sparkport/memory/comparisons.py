@@ -39,8 +39,8 @@ _MAX_DECIMAL256 = 76
 
 
 def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
-    """Return the outcome of a comparison, null as in SQL."""
-    left, right = _aligned(left, right)
+    """Return the result of a comparison, null as in SQL."""
+    left, right = _to_common_type(left, right)
     match operator:
         case ComparisonOperator.DISTINCT:
             return _distinct(left, right)
@@ -61,18 +61,18 @@ def is_in(child: Value, options: Sequence[Value]) -> Value:
         and all(isinstance(constant, pa.Scalar) for constant in constants)
         and all(option.type == child.type for option in options)
     ):
-        found = compare(ComparisonOperator.EQUAL, child, options[0])
+        result = compare(ComparisonOperator.EQUAL, child, options[0])
         for option in options[1:]:
-            found = call("or_kleene", found, compare(ComparisonOperator.EQUAL, child, option))
-        return found
+            result = call("or_kleene", result, compare(ComparisonOperator.EQUAL, child, option))
+        return result
     valid = [constant for constant in constants if isinstance(constant, pa.Scalar) and constant.is_valid]
     members = pa.array(valid, plain.type)
-    found = call("is_in", plain, options=pc.SetLookupOptions(members, skip_nulls=True))
+    result = call("is_in", plain, options=pc.SetLookupOptions(members, skip_nulls=True))
     null = pa.scalar(None, pa.bool_())
     if len(valid) < len(constants):
         # x IN (1, NULL) is true or null, never false.
-        found = call("if_else", found, found, null)
-    return call("if_else", call("is_valid", plain), found, null)
+        result = call("if_else", result, result, null)
+    return call("if_else", call("is_valid", plain), result, null)
 
 
 def _distinct(left: Value, right: Value) -> Value:
@@ -102,7 +102,7 @@ def _compare_floats(operator: ComparisonOperator, left: Value, right: Value) -> 
             return call("invert", _compare_floats(ComparisonOperator.LESS, right, left))
 
 
-def _aligned(left: Value, right: Value) -> tuple[Value, Value]:
+def _to_common_type(left: Value, right: Value) -> tuple[Value, Value]:
     """Return both values in one type in which their order is DuckDB's."""
     if left.type == right.type and left.type in _EXACT_TYPES:
         return storage(left), storage(right)
@@ -130,13 +130,13 @@ def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     raise InexactError(f"comparison of {left} and {right}")
 
 
-def _is_exact_number(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(kind) or types.is_decimal(kind))
+def _is_exact_number(arrow_type: pa.DataType) -> bool:
+    return bool(types.is_integer(arrow_type) or types.is_decimal(arrow_type))
 
 
 def _common_float(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     # DuckDB compares integers with a FLOAT as FLOATs; decimals it converts in its own way.
-    others = {kind for kind in (left, right) if not types.is_floating(kind)}
+    others = {arrow_type for arrow_type in (left, right) if not types.is_floating(arrow_type)}
     if types.is_float16(left) or types.is_float16(right) or not all(map(types.is_integer, others)):
         raise InexactError(f"comparison of {left} and {right}")
     return pa.float64() if pa.float64() in (left, right) else pa.float32()
@@ -154,7 +154,8 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)  # noqa: PLR2004
 
 
-def _digits(kind: pa.DataType) -> tuple[int, int]:
-    if isinstance(kind, pa.Decimal128Type | pa.Decimal256Type):
-        return kind.precision, kind.scale
+def _digits(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Return the precision and scale of a number."""
+    if isinstance(arrow_type, pa.Decimal128Type | pa.Decimal256Type):
+        return arrow_type.precision, arrow_type.scale
     return 20, 0

@@ -1,6 +1,6 @@
 """DuckDB's functions and operators that Arrow can compute with the same result.
 
-Arithmetic is checked: an overflow raises here where it raises in DuckDB.
+Arithmetic is checked: an overflow raises an error where it does so in DuckDB.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from sparkport.memory.casts import convert
-from sparkport.memory.values import InexactError, Value, bounds, call, cast, is_disguised, load
+from sparkport.memory.values import InexactError, Value, bounds, call, cast, has_unknown_extension, load
 
 _YEARS_1_TO_9999 = (-719_162, 2_932_896)
 _LITERAL = frozenset(string.ascii_letters + string.digits)
 # Latin, Greek, Cyrillic, Hebrew, Arabic, punctuation, Chinese, Japanese, Korean, emoji: the case
 # mappings of other letters depend on the Unicode version, which differs between Arrow and DuckDB.
-_SETTLED_LETTERS = (
+_STABLE_LETTERS = (
     r"\A[\x{0}-\x{17f}\x{370}-\x{52f}\x{590}-\x{6ff}\x{2000}-\x{206f}"
     r"\x{3000}-\x{9fff}\x{ac00}-\x{d7a3}\x{1f300}-\x{1faff}]*\z"
 )
@@ -46,9 +46,9 @@ def _text(value: Value) -> str:
 
 
 def _substring_test(kernel: str) -> Callable[[Value, Value], Value]:
-    def test(value: Value, wanted: Value) -> Value:
+    def test(value: Value, substring: Value) -> Value:
         _require(value.type == pa.string(), f"{kernel} on {value.type}")
-        return call(kernel, value, options=pc.MatchSubstringOptions(_text(wanted)))
+        return call(kernel, value, options=pc.MatchSubstringOptions(_text(substring)))
 
     return test
 
@@ -61,17 +61,17 @@ def _regex(pattern: str, escape: str = "") -> str:
         if symbol == escape:
             literal = next(symbols, None)
             _require(literal is not None, "a LIKE pattern that ends with its escape character")
-            parts.append(_quoted(str(literal)))
+            parts.append(_escape(str(literal)))
         elif symbol == "%":
             parts.append(".*")
         elif symbol == "_":
             parts.append(".")
         else:
-            parts.append(_quoted(symbol))
+            parts.append(_escape(symbol))
     return "".join([*parts, r"\z"])
 
 
-def _quoted(symbol: str) -> str:
+def _escape(symbol: str) -> str:
     return symbol if symbol in _LITERAL else f"\\x{{{ord(symbol):x}}}"
 
 
@@ -99,9 +99,9 @@ def _not_ilike(value: Value, pattern: Value) -> Value:
 def _case_mapping(kernel: str) -> Callable[[Value], Value]:
     def convert_case(value: Value) -> Value:
         _require(value.type == pa.string(), f"{kernel} on {value.type}")
-        settled = call("match_substring_regex", value, options=pc.MatchSubstringOptions(_SETTLED_LETTERS))
-        settled = settled if isinstance(settled, pa.Scalar) else call("all", settled)
-        _require(settled.as_py() is not False, "letters whose case depends on the Unicode version")
+        is_stable = call("match_substring_regex", value, options=pc.MatchSubstringOptions(_STABLE_LETTERS))
+        is_stable = is_stable if isinstance(is_stable, pa.Scalar) else call("all", is_stable)
+        _require(is_stable.as_py() is not False, "letters whose case depends on the Unicode version")
         return call(kernel, value)
 
     return convert_case
@@ -130,16 +130,16 @@ def _join(left: Value, right: Value) -> Value:
 
 def _arithmetic(kernel: str) -> Callable[[Value, Value], Value]:
     def compute(left: Value, right: Value) -> Value:
-        kinds = (left.type, right.type)
-        both_decimals = all(isinstance(kind, pa.Decimal128Type) for kind in kinds)
-        _require(both_decimals or (kinds[0] == kinds[1] and _is_number(kinds[0])), f"{kernel} of {kinds}")
+        both = (left.type, right.type)
+        are_decimals = all(isinstance(arrow_type, pa.Decimal128Type) for arrow_type in both)
+        _require(are_decimals or (both[0] == both[1] and _is_number(both[0])), f"{kernel} of {both}")
         return call(kernel, left, right)
 
     return compute
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(types.is_integer(arrow_type) or types.is_float32(arrow_type) or types.is_float64(arrow_type))
 
 
 def _subtract(left: Value, right: Value | None = None) -> Value:
@@ -152,8 +152,8 @@ def _subtract(left: Value, right: Value | None = None) -> Value:
 _difference = _arithmetic("subtract_checked")
 
 
-def _is_signed(kind: pa.DataType) -> bool:
-    return _is_number(kind) and not types.is_unsigned_integer(kind)
+def _is_signed(arrow_type: pa.DataType) -> bool:
+    return _is_number(arrow_type) and not types.is_unsigned_integer(arrow_type)
 
 
 def _absolute(value: Value) -> Value:
@@ -181,8 +181,9 @@ def _remainder(left: Value, right: Value) -> Value:
 
 def _bitwise(kernel: str) -> Callable[..., Value]:
     def compute(*values: Value) -> Value:
-        kinds = {value.type for value in values}
-        _require(len(kinds) == 1 and all(map(types.is_integer, kinds)), f"{kernel} of {kinds}")
+        arrow_types = {value.type for value in values}
+        is_integer = len(arrow_types) == 1 and all(map(types.is_integer, arrow_types))
+        _require(is_integer, f"{kernel} of {arrow_types}")
         return call(kernel, *values)
 
     return compute
@@ -212,10 +213,10 @@ def _date_part(kernel: str) -> Callable[[Value], Value]:
 def _struct_extract(value: Value, name: Value) -> Value:
     _require(isinstance(value, pa.StructArray), f"a field of {value.type}")
     assert isinstance(value, pa.StructArray)
-    wanted = _text(name).lower()
-    matches = [index for index, child in enumerate(value.type) if child.name.lower() == wanted]
-    _require(len(matches) == 1, f"field '{wanted}', of which there are {len(matches)}")
-    _require(not is_disguised(value.type.field(matches[0])), "a field of an unknown extension type")
+    field_name = _text(name).lower()
+    matches = [index for index, child in enumerate(value.type) if child.name.lower() == field_name]
+    _require(len(matches) == 1, f"field '{field_name}', of which there are {len(matches)}")
+    _require(not has_unknown_extension(value.type.field(matches[0])), "a field of an unknown extension type")
     return load(value.flatten()[matches[0]])
 
 
@@ -225,7 +226,7 @@ def _extract(value: Value, key: Value) -> Value:
         return _struct_extract(value, key)
     _require(isinstance(value, pa.ListArray | pa.LargeListArray), f"an element of {value.type}")
     assert isinstance(value, pa.ListArray | pa.LargeListArray)
-    _require(not is_disguised(value.type.value_field), "elements of an unknown extension type")
+    _require(not has_unknown_extension(value.type.value_field), "elements of an unknown extension type")
     _require(isinstance(key, pa.Scalar) and types.is_integer(key.type) and key.is_valid, "a varying position")
     position = int(key.as_py())
     sizes = cast(call("list_value_length", value), pa.int64())

@@ -1,8 +1,8 @@
 """Filter Arrow data by a predicate, keeping every row that DuckDB would keep.
 
-DuckDB filters again whatever a scan returns, so a row too many costs time only and a row
-too few is a wrong answer. Hence each part of the predicate is either evaluated exactly as
-DuckDB does or left out, and leaving out never makes the rest stricter.
+DuckDB filters the rows of a scan again, so an extra row only costs time, but a missing row
+is a wrong answer. Hence each part of the predicate is either evaluated exactly as
+DuckDB does or left out, and leaving a part out never makes the rest stricter.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from sparkport.catalog.predicates import (
 from sparkport.memory.casts import convert
 from sparkport.memory.comparisons import compare, is_in
 from sparkport.memory.functions import apply
-from sparkport.memory.values import InexactError, Value, call, is_disguised, load, load_scalar
+from sparkport.memory.values import InexactError, Value, call, has_unknown_extension, load, load_scalar
 
-# What Arrow and its Python layer raise on overflow, types they lack and values that do not fit.
+# What Arrow and pyarrow raise on overflow, unsupported types and values that do not fit.
 _REFUSALS = (
     InexactError,
     pa.ArrowException,
@@ -54,27 +54,27 @@ def filter_batch(batch: pa.RecordBatch, predicate: Expression | None) -> pa.Reco
     weaker = weaken(predicate, evaluation.understands)
     if weaker is None:
         return batch
-    mask = evaluation.combined(weaker)
+    mask = evaluation.combine(weaker)
     if isinstance(mask, pa.Scalar):
         return batch if mask.as_py() else batch.slice(0, 0)
     assert isinstance(mask, pa.BooleanArray)
     if mask.true_count == batch.num_rows:
         return batch
     try:
-        columns = [_filtered(column, mask) for column in batch.columns]
+        columns = [_filter(column, mask) for column in batch.columns]
     except pa.ArrowNotImplementedError:
         # Arrow cannot filter columns of some types, such as run-end encoded ones; DuckDB can.
         return batch
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def applied(batch: pa.RecordBatch, predicate: Expression) -> Expression | None:
+def applied_part(batch: pa.RecordBatch, predicate: Expression) -> Expression | None:
     """Return the part of the predicate that `filter_batch` applies to this batch."""
     return weaken(predicate, _Evaluation(batch).understands)
 
 
-def _filtered(column: pa.Array[Any], mask: pa.BooleanArray) -> pa.Array[Any]:
-    # Arrow filters no views.
+def _filter(column: pa.Array[Any], mask: pa.BooleanArray) -> pa.Array[Any]:
+    # Arrow cannot filter views.
     if pa.types.is_string_view(column.type):
         return column.cast(pa.large_string()).filter(mask).cast(column.type)
     if pa.types.is_binary_view(column.type):
@@ -83,29 +83,29 @@ def _filtered(column: pa.Array[Any], mask: pa.BooleanArray) -> pa.Array[Any]:
 
 
 class _Evaluation:
-    """The parts of one predicate that could be evaluated on one batch, with their outcomes."""
+    """The parts of one predicate that could be evaluated on one batch, with their results."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
-        self._outcomes: dict[int, Value] = {}
+        self._results: dict[int, Value] = {}
 
     def understands(self, part: Expression) -> bool:
         try:
-            outcome = self._value(part)
+            result = self._value(part)
         except _REFUSALS:
             return False
-        self._outcomes[id(part)] = outcome
-        return bool(outcome.type == pa.bool_())
+        self._results[id(part)] = result
+        return bool(result.type == pa.bool_())
 
-    def combined(self, expression: Expression) -> Value:
-        """Return the outcome of an expression whose parts are all understood."""
+    def combine(self, expression: Expression) -> Value:
+        """Return the result of an expression whose parts are all understood."""
         match expression:
             case And(parts):
-                return _reduce("and_kleene", [self.combined(part) for part in parts], empty=True)
+                return _reduce("and_kleene", [self.combine(part) for part in parts], empty=True)
             case Or(parts):
-                return _reduce("or_kleene", [self.combined(part) for part in parts], empty=False)
+                return _reduce("or_kleene", [self.combine(part) for part in parts], empty=False)
             case _:
-                return self._outcomes[id(expression)]
+                return self._results[id(expression)]
 
     def _value(self, expression: Expression) -> Value:
         match expression:
@@ -156,7 +156,7 @@ class _Evaluation:
         index = self._batch.schema.get_field_index(name)
         if index < 0:
             raise InexactError(f"no single column '{name}'")
-        if is_disguised(self._batch.schema.field(index)):
+        if has_unknown_extension(self._batch.schema.field(index)):
             raise InexactError(f"column '{name}' of an unknown extension type")
         return load(self._batch.column(index))
 

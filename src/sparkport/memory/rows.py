@@ -31,9 +31,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All rows of a table, in the order in which they were committed.
+    """All rows of a table, in the order of their commits.
 
-    Ids are handed out before that, so they need not rise.
+    Ids are allocated before the commit, so they need not be ascending.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -53,17 +53,17 @@ class Rows:
         return pa.Table.from_batches([segment.batch for segment in self.segments], arrow_schema)
 
     def append(self, batch: pa.RecordBatch, row_ids: RowIds) -> Rows:
-        """Return the rows with more at the end."""
+        """Return the rows with others appended."""
         if not len(row_ids):
             return self
         segments = [*self.segments, Segment(batch, row_ids)]
-        while len(segments) > 1 and _small(segments[-2]) and _alike(segments[-2], segments[-1]):
+        while len(segments) > 1 and _is_small(segments[-2]) and _is_similar(segments[-2], segments[-1]):
             last = segments.pop()
             segments[-1] = _merge(segments[-1], last)
         return Rows(tuple(segments))
 
     def delete(self, row_ids: RowIds) -> tuple[Rows, int]:
-        """Return the rows without those named, and how many there were."""
+        """Return the rows without those of the given ids, and how many were removed."""
         kept: list[Segment] = []
         removed = 0
         for segment in self.segments:
@@ -83,23 +83,23 @@ class Rows:
         `row_ids` are distinct; ids that do not exist change nothing.
         """
         order = np.argsort(row_ids)
-        wanted = row_ids[order]
-        return Rows(tuple(_replaced(segment, wanted, order, changes) for segment in self.segments))
+        sorted_ids = row_ids[order]
+        return Rows(tuple(_replace(segment, sorted_ids, order, changes) for segment in self.segments))
 
     def missing(self, row_ids: RowIds) -> RowIds:
-        """Return those of the ids that no row has."""
+        """Return the given ids that no row has."""
         return row_ids[~np.isin(row_ids, self.row_ids)]
 
     def lookup(self, row_ids: RowIds, arrow_schema: pa.Schema) -> tuple[pa.RecordBatch, RowIds]:
-        """Return the rows named, in the order named, and the ids that exist."""
-        known = self.row_ids
-        order = np.argsort(known, kind="stable")
-        places = np.searchsorted(known, row_ids, sorter=order)
-        positions = order[np.minimum(places, len(known) - 1)] if len(known) else places
-        found = known[positions] == row_ids if len(known) else np.zeros(len(row_ids), bool)
-        picked = positions[found]
+        """Return the rows of the given ids, in their order, and the ids that exist."""
+        existing = self.row_ids
+        order = np.argsort(existing, kind="stable")
+        places = np.searchsorted(existing, row_ids, sorter=order)
+        positions = order[np.minimum(places, len(existing) - 1)] if len(existing) else places
+        is_match = existing[positions] == row_ids if len(existing) else np.zeros(len(row_ids), bool)
+        picked = positions[is_match]
         columns = [take(column, picked) for column in self.table(arrow_schema).columns]
-        return batch_of(columns, arrow_schema, len(picked)), row_ids[found]
+        return batch_of(columns, arrow_schema, len(picked)), row_ids[is_match]
 
     def map(self, transform: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Rows:
         """Return the rows with each batch transformed, ids unchanged."""
@@ -118,29 +118,30 @@ class Rows:
 _NO_IDS: RowIds = np.empty(0, np.int64)
 
 
-def _small(segment: Segment) -> bool:
+def _is_small(segment: Segment) -> bool:
     return len(segment.row_ids) < _MERGE_ROWS and byte_size(segment.batch) < _MERGE_BYTES
 
 
-def _alike(one: Segment, other: Segment) -> bool:
-    return len(one.row_ids) <= 2 * len(other.row_ids)
+def _is_similar(first: Segment, second: Segment) -> bool:
+    return len(first.row_ids) <= 2 * len(second.row_ids)
 
 
-def _merge(one: Segment, other: Segment) -> Segment:
-    return Segment(pa.concat_batches([one.batch, other.batch]), np.concatenate([one.row_ids, other.row_ids]))
+def _merge(first: Segment, second: Segment) -> Segment:
+    row_ids = np.concatenate([first.row_ids, second.row_ids])
+    return Segment(pa.concat_batches([first.batch, second.batch]), row_ids)
 
 
-def _replaced(
-    segment: Segment, wanted: RowIds, order: npt.NDArray[np.intp], changes: pa.RecordBatch
+def _replace(
+    segment: Segment, sorted_ids: RowIds, order: npt.NDArray[np.intp], changes: pa.RecordBatch
 ) -> Segment:
-    positions = np.searchsorted(wanted, segment.row_ids)
-    positions[positions == len(wanted)] = 0
-    hit = wanted[positions] == segment.row_ids if len(wanted) else np.zeros(len(segment.row_ids), bool)
-    if not hit.any():
-        return segment
     count = len(segment.row_ids)
+    positions = np.searchsorted(sorted_ids, segment.row_ids)
+    positions[positions == len(sorted_ids)] = 0
+    is_match = sorted_ids[positions] == segment.row_ids if len(sorted_ids) else np.zeros(count, bool)
+    if not is_match.any():
+        return segment
     # Old values first, new values behind them: one take picks the right one for each row.
-    source = np.where(hit, count + order[positions], np.arange(count))
+    source = np.where(is_match, count + order[positions], np.arange(count))
     batch = segment.batch
     for name in changes.schema.names:
         index = batch.schema.get_field_index(name)

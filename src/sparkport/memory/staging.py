@@ -1,4 +1,4 @@
-"""What a transaction has written to a table and nobody else can see yet."""
+"""The uncommitted changes of a staged transaction to a table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sparkport.memory.versions import Change, History, TableState, Version
 class StagedTable:
     """The changes of one transaction to one table, in order.
 
-    Each is applied at once to what the transaction sees, and once more, to what
-    is newest then, when the transaction commits.
+    Each is applied at once to what the transaction sees, and again to the newest
+    version when the transaction commits.
     """
 
     history: History
@@ -38,8 +38,8 @@ class StagedTable:
         self.changes.append(change)
         return count
 
-    def published(self, call: Call) -> tuple[TableState, RowIds]:
-        """Return what the changes make of the newest version.
+    def apply_to_newest(self, call: Call) -> tuple[TableState, RowIds]:
+        """Return the newest version with the changes applied, and the ids of the rows that they touch.
 
         Raises ConflictError or ConstraintViolationError if they no longer fit.
         """

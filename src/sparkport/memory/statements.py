@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE on a table in memory: staged, then committed at once."""
+"""INSERT, UPDATE and DELETE on a table in memory: staged, then committed atomically."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Target(Protocol):
         raise NotImplementedError
 
     def reserve_ids(self, count: int) -> RowIds:
-        """Return row ids that were never handed out before."""
+        """Return row ids that were never used before."""
         raise NotImplementedError
 
     def changes_by_others(self, call: Call, base: Version) -> list[Version]:
@@ -53,13 +53,13 @@ class Target(Protocol):
         raise NotImplementedError
 
     def version_after(self, call: Call, newest: Version) -> str | None:
-        """Return the snapshot that a client may take its rows to be of after a commit on `newest`."""
+        """Return the snapshot that a client's rows may count as read from after a commit on `newest`."""
         raise NotImplementedError
 
     def commit(self, call: Call, change: Change, held: Reservation) -> int:
-        """Publish what `change` makes of the newest version, or stage it; return its count.
+        """Apply `change` to the newest version and publish the result, or stage it; return its count.
 
-        What the statement holds is then the transaction's that stages it, or nobody's.
+        The memory that the statement holds passes to the transaction that stages it, or is released.
         """
         raise NotImplementedError
 
@@ -82,15 +82,15 @@ class MemoryStatement(Statement):
         self._ids: list[RowIds] = []
         self._held = Reservation(call.resources.rows)
         self._passed: list[tuple[str, pa.Table]] = []
-        self._over = False
+        self._is_finished = False
 
     @property
     def version(self) -> str | None:
-        """The snapshot that a client with `if_version` may take its rows to be of."""
+        """The snapshot that the rows of a client with `if_version` may count as read from."""
         return self._version
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Stage a batch and answer with its rows if that was asked for."""
+        """Stage a batch and return its rows if the statement is RETURNING."""
         self._check_open()
         self._keys.add(batch)
         return self._stage(batch)
@@ -98,14 +98,14 @@ class MemoryStatement(Statement):
     def commit(self) -> int:
         """Apply everything staged as one version."""
         self._check_open()
-        self._over = True
+        self._is_finished = True
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
         key = self._keys.key()
 
         def change(call: Call, newest: Version) -> tuple[TableState, RowIds, int]:
             self._version = self._target.version_after(call, newest)
             if not len(ids):
-                return newest.state, ids, 0  # a statement without rows counts as one all the same
+                return newest.state, ids, 0  # a statement without rows makes a version too
             if key is None:
                 return self._apply(call, newest, ids)
             done = key.matched(newest.state.outcomes.get(key.name))
@@ -118,8 +118,8 @@ class MemoryStatement(Statement):
         return self._target.commit(self._call, change, self._held)
 
     def abort(self) -> None:
-        """Forget the staged batches."""
-        self._over = True
+        """Discard the staged batches."""
+        self._is_finished = True
         self._batches.clear()
         self._ids.clear()
         self._held.release()
@@ -134,7 +134,7 @@ class MemoryStatement(Statement):
         raise NotImplementedError
 
     def _check_open(self) -> None:
-        if self._over:
+        if self._is_finished:
             raise InvalidRequestError("statement already finished")
         self._call.check()
 
@@ -145,7 +145,7 @@ class MemoryStatement(Statement):
     def _require_checked(self, rows: pa.Table, expressions: Sequence[str]) -> None:
         """Raise UncheckedRowsError unless the rows have passed these CHECKs.
 
-        They are not evaluated here, where the commit lock is held.
+        They are not evaluated here: the commit lock is held.
         """
         missing = [text for text in expressions if not self._has_passed(rows, text)]
         if missing:
@@ -156,17 +156,17 @@ class MemoryStatement(Statement):
         self._passed.extend((text, rows) for text in expressions)
 
     def _has_passed(self, rows: pa.Table, expression: str) -> bool:
-        return any(text == expression and _are_same(known, rows) for text, known in self._passed)
+        return any(text == expression and _are_same(passed, rows) for text, passed in self._passed)
 
     def _check_same_columns(self, newest: Version) -> None:
         if not newest.state.arrow_schema.equals(self._arrow_schema, check_metadata=False):
             raise ConflictError(self._target.name, "its columns were altered meanwhile")
 
     def _check_untouched(self, newest: Version, ids: RowIds) -> None:
-        """First committer wins: refuse rows that changed since the transaction's snapshot.
+        """Raise ConflictError if rows have changed since the transaction's snapshot: first committer wins.
 
         What is newer than `newest` does not count: while a transaction stages, that is
-        its own view, and its conflicts show when it commits.
+        its own view, and its conflicts are detected when it commits.
         """
         for version in self._target.changes_by_others(self._call, self._base):
             if version.number <= newest.number and np.isin(version.touched, ids).any():
@@ -174,13 +174,13 @@ class MemoryStatement(Statement):
 
 
 class InsertStatement(MemoryStatement):
-    """Appends rows under fresh ids."""
+    """Appends rows with new ids."""
 
     operation = "INSERT"
 
     @functools.cached_property
     def _fresh(self) -> pa.Table:
-        """All rows, once they have come."""
+        """All rows of the statement, once all were sent."""
         return pa.Table.from_batches(self._batches)
 
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -193,13 +193,13 @@ class InsertStatement(MemoryStatement):
         return with_row_ids(rows, ids) if self._returning else None
 
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
-        del call  # nothing here takes long
+        del call  # nothing in it takes long
         self._check_same_columns(newest)
         state = newest.state
         self._require_checked(self._fresh, state.constraints.checks)
         rows = state.rows
         start = 0
-        for batch in _grouped(self._batches):
+        for batch in _join_small(self._batches):
             batch = batch_of(batch.columns, state.arrow_schema, batch.num_rows)  # noqa: PLW2901
             rows = rows.append(batch, ids[start : start + batch.num_rows])
             start += batch.num_rows
@@ -209,7 +209,7 @@ class InsertStatement(MemoryStatement):
 
 
 class UpdateStatement(MemoryStatement):
-    """Sets some columns of the rows named by id."""
+    """Sets some columns of the rows with the given ids."""
 
     operation = "UPDATE"
 
@@ -218,11 +218,11 @@ class UpdateStatement(MemoryStatement):
     ) -> None:
         super().__init__(call, target, base, returning=returning, columns=columns)
         if not columns:
-            raise InvalidRequestError("an UPDATE sets at least one column")
+            raise InvalidRequestError("an UPDATE must set at least one column")
         schema = base.state.arrow_schema
         self._fields = [schema.field(find_column(schema, name)) for name in columns]
         if len({field.name for field in self._fields}) != len(self._fields):
-            raise InvalidRequestError("an UPDATE sets a column twice")
+            raise InvalidRequestError("an UPDATE must not set the same column twice")
 
     def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._fields) + 1:
@@ -248,7 +248,7 @@ class UpdateStatement(MemoryStatement):
         return with_row_ids(stored, ids)
 
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
-        del call  # nothing here takes long
+        del call  # nothing in it takes long
         self._check_same_columns(newest)
         self._check_untouched(newest, ids)
         state = newest.state
@@ -267,7 +267,7 @@ class UpdateStatement(MemoryStatement):
 
 
 class DeleteStatement(MemoryStatement):
-    """Removes the rows named by id; ids without a row are ignored."""
+    """Removes the rows with the given ids; ids without a row are ignored."""
 
     operation = "DELETE"
 
@@ -276,7 +276,7 @@ class DeleteStatement(MemoryStatement):
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
         ids = row_ids(batch.column(0))
         if self._returning:
-            # A row goes once, so it is answered once.
+            # A row is removed once, so it is returned once.
             ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, ids[:0]]))]
         self._held.add(ids.nbytes)
@@ -292,9 +292,9 @@ class DeleteStatement(MemoryStatement):
         return replace(newest.state, rows=rows), np.unique(ids), removed
 
 
-def _are_same(one: pa.Table, other: pa.Table) -> bool:
-    # NaN is not equal to itself, but to its bytes.
-    return one is other or bool(one.equals(other)) or _bytes(one) == _bytes(other)
+def _are_same(left: pa.Table, right: pa.Table) -> bool:
+    # NaN does not equal itself, but its bytes do.
+    return left is right or bool(left.equals(right)) or _bytes(left) == _bytes(right)
 
 
 def _bytes(rows: pa.Table) -> list[pa.Buffer]:
@@ -312,8 +312,8 @@ def with_row_ids(batch: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=with_rowid(batch.schema))
 
 
-def _grouped(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join the many small batches of a stream into larger ones; large ones are kept as they are."""
+def _join_small(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Join small batches into larger ones; large ones are kept as they are."""
     groups: list[list[pa.RecordBatch]] = []
     size = _SEGMENT_BYTES
     for batch in batches:

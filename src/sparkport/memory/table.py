@@ -36,19 +36,18 @@ _SLICE_ROWS = 1_000_000
 _MAX_SLICES = 8
 _BATCH_ROWS = 65_536
 _MAX_STATISTICS = 256
-_FREE_TRIES = 3
-_POLL_SECONDS = 0.1
+_UNLOCKED_TRIES = 3
 
 
 class Owner(Protocol):
     """What a table needs of the schema it is in."""
 
-    def renamed(self, table: MemoryTable, new_name: str) -> None:
-        """Register a new name. Raises AlreadyExistsError."""
+    def rename_table(self, table: MemoryTable, new_name: str) -> None:
+        """Rename a table. Raises AlreadyExistsError."""
         raise NotImplementedError
 
     def changed(self) -> None:
-        """Note that the listing has changed."""
+        """Count a change of the listing."""
         raise NotImplementedError
 
     def check_present(self, table: MemoryTable) -> None:
@@ -57,7 +56,7 @@ class Owner(Protocol):
 
 
 class MemoryTable(WholeStatements, DynamicTable):
-    """Versions of rows in memory, with everything a table can do.
+    """A table in memory, as a list of versions, with all capabilities that a table can have.
 
     Reading takes no lock: versions are immutable. Writing stages first and takes
     the catalog's commit lock only to publish.
@@ -108,14 +107,14 @@ class MemoryTable(WholeStatements, DynamicTable):
         return self.history.newest.state.constraints
 
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
-        """Fix the version that the call reads."""
+        """Pin the version that the call reads."""
         version = self._version(call, time_point)
         return Snapshot(
             version.pin(self.table_id), with_rowid(version.state.arrow_schema), version.state.rows.count
         )
 
     def slice_count(self, call: Call, options: ScanOptions) -> int:
-        """Cut large tables so that a client can read on several threads."""
+        """Return into how many slices to cut the table, so that clients can read large ones in parallel."""
         rows = self._version(call, options.time_point).state.rows.count
         return max(1, min(_MAX_SLICES, rows // _SLICE_ROWS))
 
@@ -127,10 +126,10 @@ class MemoryTable(WholeStatements, DynamicTable):
         names = full.names if options.columns is None else list(options.columns)
         projected = pa.schema([full.field(find_column(full, name)) for name in names], full.metadata)
         batches = _batches(call, state, options)
-        # The filter may let more pass than the client will, so that there is no telling where to stop.
+        # The filter may pass more rows than the client keeps, so the limit cannot be applied to them.
         limit = options.limit if options.filter is None else None
         return pa.RecordBatchReader.from_batches(
-            projected, (batch.select(projected.names) for batch in _limited(batches, limit))
+            projected, (batch.select(projected.names) for batch in _limit(batches, limit))
         )
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
@@ -138,36 +137,38 @@ class MemoryTable(WholeStatements, DynamicTable):
         version = self._version(call, None)
         index = find_column(version.state.arrow_schema, column)
         key = (version.number, version.label, index)
-        known = self._statistics.get(key)
-        if known is None:
+        result = self._statistics.get(key)
+        if result is None:
             rows = version.state.rows.table(version.state.arrow_schema)
-            known = column_statistics(rows.column(index))
-            self._statistics.put(key, known)
-        return known
+            result = column_statistics(rows.column(index))
+            self._statistics.put(key, result)
+        return result
 
     def alter(self, call: Call, change: TableChange) -> None:
-        """Apply one change as one version. Its expressions are evaluated without the commit lock."""
+        """Make one change as one version. Its expressions are evaluated without the commit lock."""
         if isinstance(change, RenameTable):
             self._rename(call, change)
             return
         planned: PlannedAlteration | None = None
         try:
             for attempt in range(MAX_TRIES):
-                # Whoever loses to other writers again and again lets them wait, of this table alone.
-                with self._turn(call) if attempt >= _FREE_TRIES else contextlib.nullcontext():
+                # After a few conflicts, keep the other writers of this table from committing.
+                with (
+                    call.holding(self._publishing) if attempt >= _UNLOCKED_TRIES else contextlib.nullcontext()
+                ):
                     newest = self.history.newest.state
                     if planned is None or not planned.fits(newest):
                         self.check_present()
                         planned = plan(call, self._name, newest, change)
-                    if planned is None or self._altered(call, planned, newest):
+                    if planned is None or self._publish_alteration(call, planned, newest):
                         return
         finally:
             if planned is not None:
                 planned.held.release()
-        raise ConflictError(self._name, "others kept changing it")
+        raise ConflictError(self._name, "other statements kept changing it")
 
-    def _altered(self, call: Call, planned: PlannedAlteration, newest: TableState) -> bool:
-        """Prepare a change for a state and publish it; False if the table has another one then."""
+    def _publish_alteration(self, call: Call, planned: PlannedAlteration, newest: TableState) -> bool:
+        """Prepare a change for a state and publish it; return False if the state has changed meanwhile."""
         planned.prepare(call, newest.rows)
         with self._commits.lock:
             call.check()
@@ -179,27 +180,17 @@ class MemoryTable(WholeStatements, DynamicTable):
             self._owner.changed()
             return True
 
-    @contextlib.contextmanager
-    def _turn(self, call: Call) -> Iterator[None]:
-        """Be the only one to publish a change of this table; wait for it as long as the call lives."""
-        while not self._publishing.acquire(timeout=_POLL_SECONDS):
-            call.check()
-        try:
-            yield
-        finally:
-            self._publishing.release()
-
     def _rename(self, call: Call, change: RenameTable) -> None:
         with self._commits.lock:
             call.check()
             self.check_present()
-            self._owner.renamed(self, change.new_name)
+            self._owner.rename_table(self, change.new_name)
             self.history.add(self.history.newest.state)
 
     def begin_insert(self, call: Call, *, returning: bool) -> Statement:
         """Start an INSERT."""
         base = self._writable(call)
-        done = _outcome(call, base)
+        done = _recorded_outcome(call, base)
         if done is not None:
             return repeated(call, done, InsertStatement.operation, returning=returning)
         return InsertStatement(call, self, base, returning=returning)
@@ -207,7 +198,7 @@ class MemoryTable(WholeStatements, DynamicTable):
     def begin_update(self, call: Call, columns: tuple[str, ...], *, returning: bool) -> Statement:
         """Start an UPDATE."""
         base = self._writable(call)
-        done = _outcome(call, base)
+        done = _recorded_outcome(call, base)
         if done is not None:
             return repeated(call, done, UpdateStatement.operation, columns, returning=returning)
         return UpdateStatement(call, self, base, columns, returning=returning)
@@ -215,26 +206,26 @@ class MemoryTable(WholeStatements, DynamicTable):
     def begin_delete(self, call: Call, *, returning: bool) -> Statement:
         """Start a DELETE."""
         base = self._writable(call)
-        done = _outcome(call, base)
+        done = _recorded_outcome(call, base)
         if done is not None:
             return repeated(call, done, DeleteStatement.operation, returning=returning)
         return DeleteStatement(call, self, base, returning=returning)
 
     def reserve_ids(self, count: int) -> RowIds:
-        """Return row ids that were never handed out before."""
+        """Return row ids that were never used before."""
         with self._commits.lock:
             first = self._next_id
             self._next_id += count
         return np.arange(first, first + count, dtype=np.int64)
 
     def changes_by_others(self, call: Call, base: Version) -> list[Version]:
-        """Return what others committed since the rows were read, by the call's transaction or its client."""
+        """Return the versions that others committed since the call's transaction or client read the rows."""
         if call.if_version is not None and call.transaction_id is None:
             return self.history.since(self._read_version(call.if_version))
         return self._transactions.changes_by_others(call, self.history, base)
 
     def version_after(self, call: Call, newest: Version) -> str | None:
-        """Return the snapshot that a client may take its rows to be of after a commit on `newest`."""
+        """Return the snapshot that a client's rows may count as read from after a commit on `newest`."""
         if call.if_version is None or call.transaction_id is not None:
             return call.if_version
         since = self.history.since(self._read_version(call.if_version))
@@ -246,11 +237,13 @@ class MemoryTable(WholeStatements, DynamicTable):
         try:
             return self.history.at(TimePoint(TimeUnit.SNAPSHOT, if_version), self.table_id)
         except NotFoundError as error:
-            raise ConflictError(self._name, "the rows were read in another table or version") from error
+            raise ConflictError(self._name, "the rows were read from another table or version") from error
 
     def commit(self, call: Call, change: Change, held: Reservation) -> int:
-        """Publish what `change` makes of the newest version, or stage it; return its count."""
-        return self._commits.publish(call, lambda: self._commit(call, change, held), lambda: self._turn(call))
+        """Apply `change` to the newest version and publish the result, or stage it; return its count."""
+        return self._commits.publish(
+            call, lambda: self._commit(call, change, held), lambda: call.holding(self._publishing)
+        )
 
     def _commit(self, call: Call, change: Change, held: Reservation) -> int:
         """Publish or stage a change; the caller holds the commit lock."""
@@ -262,11 +255,11 @@ class MemoryTable(WholeStatements, DynamicTable):
         seen = self._transactions.version(call, self.table_id, self.history)
         state, touched, changed = change(call, newest)
         private = None
-        if seen.state is not newest.state and _same_columns(seen, newest):
+        if seen.state is not newest.state and _have_same_columns(seen, newest):
             private, _, _ = change(call, seen)
         call.check()
         version = self.history.add(state, touched, writer=call.transaction_id, private=private)
-        self._transactions.wrote(call, self.table_id, version)
+        self._transactions.record_write(call, self.table_id, version)
         held.release()
         return changed
 
@@ -282,22 +275,22 @@ class MemoryTable(WholeStatements, DynamicTable):
 
     def _writable(self, call: Call) -> Version:
         """Return the version a statement starts from, with the newest columns."""
-        self._transactions.expirations()  # what idle transactions have staged may take the room of this one
+        self._transactions.expirations()  # frees the memory that idle transactions hold
         version = self._version(call, None)
         newest = self.history.newest
-        if _same_columns(version, newest):
+        if _have_same_columns(version, newest):
             return version
-        # The transaction's own ALTER carries no id: go on from the altered table.
+        # The transaction's own ALTER carries no transaction id: continue with the altered table.
         return newest
 
 
-def _outcome(call: Call, version: Version) -> Outcome | None:
+def _recorded_outcome(call: Call, version: Version) -> Outcome | None:
     key = call.idempotency_key
     return None if key is None else version.state.outcomes.get(key)
 
 
-def _same_columns(one: Version, other: Version) -> bool:
-    return bool(one.state.arrow_schema.equals(other.state.arrow_schema))
+def _have_same_columns(left: Version, right: Version) -> bool:
+    return bool(left.state.arrow_schema.equals(right.state.arrow_schema))
 
 
 def _batches(call: Call, state: TableState, options: ScanOptions) -> Iterator[pa.RecordBatch]:
@@ -321,7 +314,7 @@ def _pieces(segment: Segment, size: int) -> Iterator[Segment]:
         yield Segment(segment.batch.slice(start, len(ids)), ids)
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def _limit(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     if limit is None or limit <= 0:
         yield from batches
         return

@@ -1,4 +1,4 @@
-"""Snapshots for calls that belong together."""
+"""The transactions of the in-memory engine: snapshots, own writes and staged changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Detail:
     held: list[Reservation] = field(default_factory=list)
 
     def discard(self) -> None:
-        """Give back the memory of what was staged."""
+        """Release the memory of what was staged."""
         for reservation in self.held:
             reservation.release()
 
@@ -52,10 +52,10 @@ class StagingTable(Protocol):
 
 
 class MemoryTransactions(TransactionManager):
-    """All reads with one id see one moment of the whole catalog, and their own writes.
+    """Gives all reads of a transaction one snapshot of the whole catalog, and their own writes.
 
     Writes are published statement by statement or, staged, all at once: then the
-    first to commit wins. A transaction nobody uses for `idle_seconds` is aborted.
+    first to commit wins. A transaction that is idle for `idle_seconds` is aborted.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MemoryTransactions(TransactionManager):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commits = commits
-        self._ledger: TransactionRegistry[_Detail] = TransactionRegistry(
+        self._registry: TransactionRegistry[_Detail] = TransactionRegistry(
             _Detail, discard=_Detail.discard, idle_seconds=idle_seconds, clock=clock
         )
 
@@ -74,54 +74,54 @@ class MemoryTransactions(TransactionManager):
         """Start a transaction that sees what is committed now."""
         with self._commits.lock:
             sequence = self._commits.sequence
-        return self._ledger.begin(call, mode, _Detail(sequence))
+        return self._registry.begin(call, mode, _Detail(sequence))
 
     def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
         """Return how an active transaction was begun."""
-        return self._ledger.active(call, transaction_id).mode
+        return self._registry.active(call, transaction_id).mode
 
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction and publish what it has staged, all tables or none."""
-        transaction = self._ledger.find(call, transaction_id)
+        transaction = self._registry.find(call, transaction_id)
         try:
             self._commits.publish(call, lambda: self._commit(call, transaction_id))
         except BaseException:
             with self._commits.lock:
                 if transaction.state is TransactionState.ACTIVE:
-                    self._ledger.end(transaction, TransactionState.ABORTED)
+                    self._registry.end(transaction, TransactionState.ABORTED)
             raise
 
     def _commit(self, call: Call, transaction_id: str) -> None:
         """Publish what a transaction has staged; the caller holds the commit lock."""
-        transaction = self._ledger.find(call, transaction_id)
+        transaction = self._registry.find(call, transaction_id)
         if transaction.state is TransactionState.COMMITTED:
             return
         if transaction.state is not TransactionState.ACTIVE:
             raise TransactionNotActiveError(transaction_id, transaction.state)
         self._publish(call, transaction.detail)
-        self._ledger.end(transaction, TransactionState.COMMITTED)
+        self._registry.end(transaction, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction and forget what it has staged."""
+        """End the transaction and discard what it has staged."""
         with self._commits.lock:
-            transaction = self._ledger.find(call, transaction_id)
+            transaction = self._registry.find(call, transaction_id)
             if transaction.state is TransactionState.COMMITTED:
                 raise TransactionNotActiveError(transaction_id, transaction.state)
-            self._ledger.end(transaction, TransactionState.ABORTED)
+            self._registry.end(transaction, TransactionState.ABORTED)
 
     def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
         """Return the state, or None for an unknown id."""
-        return self._ledger.status(call, transaction_id)
+        return self._registry.status(call, transaction_id)
 
     def expirations(self) -> int:
         """Return how many transactions have expired so far."""
-        return self._ledger.expirations()
+        return self._registry.expirations()
 
     def version(self, call: Call, table_id: str, history: History) -> Version:
         """Return the version of a table that the call reads."""
         if call.transaction_id is None:
             return history.newest
-        transaction = self._ledger.active(call, call.transaction_id).detail
+        transaction = self._registry.active(call, call.transaction_id).detail
         if table_id in transaction.staged:
             return transaction.staged[table_id][1].newest
         if table_id in transaction.own:
@@ -137,25 +137,25 @@ class MemoryTransactions(TransactionManager):
         """
         if call.transaction_id is None:
             return []
-        snapshot = history.as_of(self._ledger.active(call, call.transaction_id).detail.sequence) or base
+        snapshot = history.as_of(self._registry.active(call, call.transaction_id).detail.sequence) or base
         return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
 
     def stage(self, call: Call, table: StagingTable, change: Change, held: Reservation) -> int | None:
-        """Keep a change in the call's transaction and return its count; None if that does not stage.
+        """Stage a change in the call's transaction and return its count; None if it is not a staged one.
 
-        The caller holds the commit lock. The transaction takes over what the statement holds, as a part of
-        what its caller may stage. Raises LimitExceededError.
+        The caller holds the commit lock. The transaction takes over the memory that the statement holds,
+        which counts towards what its caller may stage. Raises LimitExceededError.
         """
         if call.transaction_id is None:
             return None
-        entry = self._ledger.active(call, call.transaction_id)
+        entry = self._registry.active(call, call.transaction_id)
         if entry.mode is not TransactionMode.STAGED:
             return None
         transaction = entry.detail
-        known = transaction.staged.get(table.table_id)
+        existing = transaction.staged.get(table.table_id)
         staged = (
-            known[1]
-            if known
+            existing[1]
+            if existing
             else StagedTable(table.history, self.version(call, table.table_id, table.history))
         )
         share = Reservation(call.resources.staged.of(call.principal))
@@ -170,33 +170,33 @@ class MemoryTransactions(TransactionManager):
         return count
 
     def staged_version(self, call: Call, table_id: str, time_point: TimePoint) -> Version | None:
-        """Return the version that a transaction's own snapshot means, None for any other."""
+        """Return the staged version that a time point names, None for any other time point."""
         owner, _, label = time_point.value.rpartition(":")
         if time_point.unit is not TimeUnit.SNAPSHOT or owner != table_id or "." not in label:
             return None
-        transaction = self._ledger.active(call, label.rpartition(".")[0]).detail
+        transaction = self._registry.active(call, label.rpartition(".")[0]).detail
         versions = transaction.staged[table_id][1].versions if table_id in transaction.staged else []
         return next((version for version in versions if version.label == label), None)
 
-    def wrote(self, call: Call, table_id: str, version: Version) -> None:
-        """Let the call's transaction, if it is still there, see its own write from now on.
+    def record_write(self, call: Call, table_id: str, version: Version) -> None:
+        """Make the call's transaction, if it is still active, see its own write from now on.
 
-        One that commits by itself ends here, under the commit lock that the caller
-        holds: no second statement slips in, and no rollback comes between.
+        One in auto-commit mode ends here, under the commit lock that the caller
+        holds, so that no second statement and no rollback can come in between.
         """
-        transaction = self._ledger.present(call.transaction_id)
+        transaction = self._registry.present(call.transaction_id)
         if transaction is None:
             return
         transaction.detail.own[table_id] = version.number
         if transaction.mode is TransactionMode.AUTO_COMMIT:
-            self._ledger.end(transaction, TransactionState.COMMITTED)
+            self._registry.end(transaction, TransactionState.COMMITTED)
 
     def _publish(self, call: Call, transaction: _Detail) -> None:
         """Make everything staged visible under one sequence; the caller holds the commit lock."""
         ready = []
         for table, staged in transaction.staged.values():
             table.check_present()
-            ready.append((staged.history, *staged.published(call)))
+            ready.append((staged.history, *staged.apply_to_newest(call)))
         call.check()
         if not ready:
             return

@@ -1,7 +1,7 @@
-"""Arrow data as DuckDB sees it: the operands that predicates are evaluated on.
+"""Arrow data as DuckDB sees it: the operands of predicates.
 
 DuckDB knows fewer types than Arrow. `load` brings each array to the one Arrow type that
-stands for its DuckDB type, so that all else here handles that one only. Extension types
+stands for its DuckDB type, so that the other modules handle that one only. Extension types
 whose order or text form is not that of their storage stay what they are.
 """
 
@@ -22,7 +22,7 @@ _EXTENSION = b"ARROW:extension:name"
 
 
 class InexactError(Exception):
-    """This cannot be evaluated here exactly as DuckDB evaluates it."""
+    """The expression cannot be evaluated exactly as DuckDB does."""
 
 
 def call(function: str, *arguments: Value, options: pc.FunctionOptions | None = None) -> Value:
@@ -49,8 +49,8 @@ def bounds(value: Value) -> tuple[int, int] | None:
     return None if extremes["min"] is None else (extremes["min"], extremes["max"])
 
 
-def is_disguised(field: pa.Field[Any]) -> bool:
-    """Tell whether the field is of an extension type not registered here, so that only storage is left."""
+def has_unknown_extension(field: pa.Field[Any]) -> bool:
+    """Return whether the field has an unregistered extension type, of which only the storage is visible."""
     return field.metadata is not None and _EXTENSION in field.metadata
 
 
@@ -65,14 +65,14 @@ def storage(value: Value) -> Value:
 
 def load(array: pa.Array[Any]) -> pa.Array[Any]:
     """Return the array in the Arrow type that stands for its DuckDB type."""
-    kind = array.type
+    arrow_type = array.type
     if isinstance(array, pa.DictionaryArray):
         return load(array.dictionary_decode())
     if isinstance(array, pa.RunEndEncodedArray):
         return load(_array(call("run_end_decode", array)))
     if isinstance(array, pa.ExtensionArray):
         return _load_extension(array)
-    if (plain := _plain(kind)) != kind:
+    if (plain := _plain(arrow_type)) != arrow_type:
         return _array(cast(array, plain))
     return array
 
@@ -84,24 +84,28 @@ def load_scalar(scalar: pa.Scalar[Any]) -> pa.Scalar[Any]:
     return load(pa.repeat(scalar, 1))[0]
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type):
         return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+    if (
+        pa.types.is_large_binary(arrow_type)
+        or pa.types.is_binary_view(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
+    ):
         return pa.binary()
-    if pa.types.is_time32(kind):
+    if pa.types.is_time32(arrow_type):
         return pa.time64("us")
-    if isinstance(kind, pa.Decimal32Type | pa.Decimal64Type):
-        return pa.decimal128(kind.precision, kind.scale)
-    # DuckDB reads nanoseconds with a zone as microseconds: how it rounds is its own affair.
-    if isinstance(kind, pa.TimestampType) and kind.tz is not None and kind.unit != "ns":
+    if isinstance(arrow_type, pa.Decimal32Type | pa.Decimal64Type):
+        return pa.decimal128(arrow_type.precision, arrow_type.scale)
+    # DuckDB reads nanoseconds with a zone as microseconds, with a rounding that is not specified.
+    if isinstance(arrow_type, pa.TimestampType) and arrow_type.tz is not None and arrow_type.unit != "ns":
         return TIMESTAMP_TZ
-    return kind
+    return arrow_type
 
 
-def _storage_type(kind: pa.DataType) -> pa.DataType:
-    assert isinstance(kind, pa.BaseExtensionType)
-    return _plain(kind.storage_type)
+def _storage_type(arrow_type: pa.DataType) -> pa.DataType:
+    assert isinstance(arrow_type, pa.BaseExtensionType)
+    return _plain(arrow_type.storage_type)
 
 
 def _load_extension(array: pa.ExtensionArray[Any]) -> pa.Array[Any]:

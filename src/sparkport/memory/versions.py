@@ -26,9 +26,9 @@ _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table is at one moment. The schema has no row id field.
+    """The columns, constraints and rows of a table at one moment. The schema has no row id field.
 
-    `outcomes` has what has become of each of the last statements with a key.
+    `outcomes` are those of the last statements with an idempotency key, by key.
     """
 
     arrow_schema: pa.Schema
@@ -37,7 +37,7 @@ class TableState:
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     def with_outcome(self, key: str, outcome: Outcome) -> TableState:
-        """Return the state with one more outcome; the oldest of very many are forgotten."""
+        """Return the state with one more outcome; beyond a limit the oldest are dropped."""
         kept = dict(
             itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MAX_OUTCOMES + 1), None)
         )
@@ -50,7 +50,7 @@ class Version:
 
     `sequence` orders the commits of the whole catalog; `touched` are the ids of
     the rows that this version changed or removed; `writer` is the transaction that
-    made it. A version with a `label` is how the table looks to one transaction alone.
+    made it. A version with a `label` is visible to one transaction only.
     """
 
     number: int
@@ -62,12 +62,12 @@ class Version:
     label: str = ""
 
     def pin(self, table_id: str) -> TimePoint:
-        """Return the time point that names this very state."""
+        """Return the time point that names exactly this version."""
         return TimePoint(TimeUnit.SNAPSHOT, f"{table_id}:{self.label or self.number}")
 
 
 Change = Callable[[Call, Version], tuple[TableState, RowIds, int]]
-"""What a statement makes of a version: the new state, the ids of rows changed or removed, the count."""
+"""Applies a statement to a version; returns the new state, the ids of rows changed or removed, the count."""
 
 
 class History:
@@ -95,12 +95,12 @@ class History:
     ) -> Version:
         """Append a version and return it.
 
-        `private` is what its writer sees instead. Tables that are committed together
+        `private` is the state that its writer sees instead. Tables that are committed together
         share a sequence.
         """
         now = datetime.now(UTC)
         if self._versions:
-            # Times must rise strictly, or AT TIMESTAMP could not tell two versions apart.
+            # Times must be strictly ascending, or AT TIMESTAMP would be ambiguous.
             now = max(now, self._versions[-1].committed_at + timedelta(microseconds=1))
         ids = np.empty(0, np.int64) if touched is None else touched
         version = Version(len(self._versions), sequence or self._commits.next(), now, state, ids, writer)
@@ -109,15 +109,15 @@ class History:
         self._versions.append(version)
         return version
 
-    def numbered(self, number: int) -> Version:
-        """Return the version of that number."""
+    def by_number(self, number: int) -> Version:
+        """Return the version with that number."""
         if not 0 <= number < len(self._versions):
             raise NotFoundError("version", str(number))
         return self._versions[number]
 
     def as_written(self, number: int) -> Version:
         """Return the version as its writer sees it."""
-        return self._private.get(number) or self.numbered(number)
+        return self._private.get(number) or self.by_number(number)
 
     def as_of(self, sequence: int) -> Version | None:
         """Return the newest version that was committed at or before `sequence`."""
@@ -129,10 +129,10 @@ class History:
         return self._versions[version.number + 1 :]
 
     def at(self, time_point: TimePoint, table_id: str) -> Version:
-        """Return the version that a time point means."""
+        """Return the version that a time point names."""
         match time_point.unit:
             case TimeUnit.VERSION:
-                return self.numbered(time_point.version())
+                return self.by_number(time_point.version())
             case TimeUnit.TIMESTAMP:
                 return self._at_time(time_point.moment(), time_point.value)
             case TimeUnit.SNAPSHOT:
@@ -140,7 +140,7 @@ class History:
                 if pin is None or pin["owner"] != table_id:
                     raise NotFoundError("snapshot", time_point.value)
                 number = int(pin["number"])
-                return self.as_written(number) if pin["private"] else self.numbered(number)
+                return self.as_written(number) if pin["private"] else self.by_number(number)
 
     def _at_time(self, moment: datetime, text: str) -> Version:
         index = bisect.bisect_right(self._versions, moment, key=lambda version: version.committed_at)

@@ -11,7 +11,7 @@ from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.snapshot import Reader
 from sparkport.spark.read.splits import SplitSizes
-from sparkport.spark.row_ids.allocator import RowIds
+from sparkport.spark.row_ids.allocator import RowIdAllocator
 from sparkport.spark.row_ids.provisional import greatest_id
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
@@ -50,7 +50,7 @@ class Engine:
         # By table id: the files whose rows all have ids.
         self.numbered_files: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_TABLES_KEPT)
         self._logs: dict[str, DeltaLog] = {}
-        self._row_ids: dict[str, RowIds] = {}
+        self._row_ids: dict[str, RowIdAllocator] = {}
         # By folder and id, for as long as a statement has them: a table may be dropped and brought back.
         self._commits: WeakValueDictionary[tuple[str, str], CommitQueue] = WeakValueDictionary()
         self._recent_commits: dict[str, CommitQueue] = {}
@@ -62,13 +62,13 @@ class Engine:
         with self._lock:
             return self._logs.setdefault(root, DeltaLog(root))
 
-    def row_ids(self, root: str, table_id: str) -> RowIds:
+    def row_ids(self, root: str, table_id: str) -> RowIdAllocator:
         """Return what hands out the row ids of a table: of this one, and not of one that was there before."""
         log = self.log(root)
         with self._lock:
             kept = self._row_ids.get(root)
             if kept is None or kept.table_id != table_id:
-                kept = RowIds(root, table_id, lambda: greatest_id(log.snapshot()))
+                kept = RowIdAllocator(root, table_id, lambda: greatest_id(log.snapshot()))
                 self._row_ids[root] = kept
             return kept
 

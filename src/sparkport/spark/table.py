@@ -13,11 +13,11 @@ from sparkport.catalog.dml import Statement
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableDescription
 from sparkport.errors import SparkportError, UnsupportedOperationError
-from sparkport.spark.commit.idempotency import recorded
+from sparkport.spark.commit.idempotency import recorded_outcome
 from sparkport.spark.ddl.alter import alter
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
-from sparkport.spark.model.constraints import shown_constraints
+from sparkport.spark.model.constraints import all_constraints
 from sparkport.spark.planned_scan import PlannedDeltaScan
 from sparkport.spark.row_ids.ids import NO_IDS
 from sparkport.spark.versions import TableVersions
@@ -69,16 +69,14 @@ class DeltaTable(WholeStatements, DynamicTable):
     @property
     def constraints(self) -> TableConstraints:
         """The constraints of the newest version: ours, and Delta's own as Spark words them."""
-        return shown_constraints(self.versions.header().metadata)
+        return all_constraints(self.versions.header().metadata)
 
     def describe(self, call: Call) -> TableDescription:
         """Return all that a listing shows of the newest version."""
         call.check()
         header = self.versions.header()
         columns = self.versions.arrow_schema(header)
-        return TableDescription(
-            columns, header.metadata.description or "", shown_constraints(header.metadata)
-        )
+        return TableDescription(columns, header.metadata.description or "", all_constraints(header.metadata))
 
     def is_readable(self, call: Call, version: int) -> bool:
         """Tell whether the log says what a version is; that of a damaged one is logged."""
@@ -122,7 +120,7 @@ class DeltaTable(WholeStatements, DynamicTable):
                 raise UnsupportedOperationError("table", str(self), "RENAME")
             old = self.name
             self._rename(call, self, change.new_name)
-            versions.engine.transactions.renamed(call, versions.schema, old, self.name)
+            versions.engine.transactions.record_rename(call, versions.schema, old, self.name)
             versions.settle()
             return
         with writing():
@@ -162,7 +160,7 @@ class DeltaTable(WholeStatements, DynamicTable):
     def _recorded(self, call: Call) -> Outcome | None:
         """Return the outcome of the statement with the call's key, None if it is not done."""
         key = call.idempotency_key
-        return None if key is None else recorded(self.versions.log.transactions(), key)
+        return None if key is None else recorded_outcome(self.versions.log.transactions(), key)
 
     def __str__(self) -> str:
         return str(self.versions)

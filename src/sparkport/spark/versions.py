@@ -28,7 +28,7 @@ from sparkport.spark.row_ids.eligibility import is_adoptable
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import TableEntry
 from sparkport.spark.warehouse.snapshots import OwnWrite, TableView
-from sparkport.spark.warehouse.transaction_view import lost, transaction_snapshot
+from sparkport.spark.warehouse.transaction_view import transaction_snapshot, view_conflict
 
 _SNAPSHOT_VERSION = re.compile("[0-9]{1,20}")
 _PRIVATE_VERSION = re.compile(r"(?P<version>[0-9]{1,20})\+(?P<own>[0-9]{1,9})@(?P<transaction>.+)")
@@ -139,7 +139,7 @@ class TableVersions:
         owner, _, version = call.if_version.rpartition(":")
         is_known = owner == newest.metadata.table_id and _SNAPSHOT_VERSION.fullmatch(version)
         if not is_known or int(version) > newest.version:
-            raise FinalConflictError(str(self), "the rows were read in another table or version")
+            raise FinalConflictError(str(self), "the rows were read from another table or version")
         return [Basis(int(version))]
 
     def is_changed_between(self, start: int, end: int) -> bool:
@@ -165,12 +165,12 @@ class TableVersions:
         self.settle()
         header = self._log.heading()
         own = write or OwnWrite(header.version, None, is_certain=False)
-        self.engine.transactions.wrote(call, self.schema, self.name, header, own)
+        self.engine.transactions.record_write(call, self.schema, self.name, header, own)
 
     def settle(self) -> None:
         """Return when what was committed is on the disk; begin a checkpoint if one is due."""
         self._durability.reach(self._log)
-        self._checkpoints.tend(str(self), self._log)
+        self._checkpoints.write_if_due(str(self), self._log)
 
     def adopts(self, header: TableHeader | DeltaSnapshot) -> bool:
         """Tell whether a table that has no row ids gets them when they are needed."""
@@ -225,7 +225,7 @@ class TableVersions:
         owner = transaction_id or call.transaction_id or ""
         state = self.engine.transactions.snapshot(owner, view, make)
         if state.own_writes and self._bound(state).sql_reason is not None:
-            raise lost(str(self))  # Spark SQL reads whole versions
+            raise view_conflict(str(self))  # Spark SQL reads whole versions
         return state
 
     def _locate_ids(self, call: Call, state: DeltaSnapshot, ids: Ids) -> Located | None:

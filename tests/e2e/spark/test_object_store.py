@@ -196,7 +196,7 @@ def test_table_within_another_holds_it(server: LakeServer, store: Store) -> None
     with server.client() as client:
         refused = told(lambda: client.drop_table("default", "outer"))
 
-    assert refused == "another table lies within the folder of this one, in 'inner'; move it away first"
+    assert refused == "the folder of this table contains another table, in 'inner'; move that one away first"
     assert DeltaTable("s3://lake/w/outer/inner", storage_options=options).version() == 0
 
 
@@ -211,7 +211,7 @@ def test_name_is_free_although_a_writer_came_late(server: LakeServer, store: Sto
 
     assert server.rows("late", "stock") == ROWS
     assert refused == (
-        "the folder of table 'late.other' holds 'notes.csv', which is no table of this server;"
+        "the folder of table 'late.other' contains 'notes.csv', which does not belong to a table;"
         " move it away first"
     )
 

@@ -205,7 +205,7 @@ def test_table_of_another_is_altered_as_far_as_it_can_be(schema: SparkSchema, sp
     table.alter(Call(), ChangeColumnType("c", pa.string(), "part || c"))
     spark.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
     table.alter(Call(), RenameColumn("part", "section"))
-    with pytest.raises(UnsupportedOperationError, match="the table is partitioned by it"):
+    with pytest.raises(UnsupportedOperationError, match="the table is partitioned by the column"):
         table.alter(Call(), RemoveColumn("section"))
 
     assert rows(table) == [

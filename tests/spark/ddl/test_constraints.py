@@ -54,7 +54,7 @@ def test_checks_of_deltas_own_hold_for_all_writers(schema: SparkSchema, spark: S
         inserted(table, a=100, b="z")
     held: list[TableChange] = [RemoveColumn("B"), RenameColumn("b", "c"), ChangeColumnType("b", pa.binary())]
     for change in held:
-        with pytest.raises(PreconditionError, match=r"^column 'b' is used by CHECK \(b < 'zz'\)"):
+        with pytest.raises(PreconditionError, match=r"^column 'b' is used by Delta's CHECK \(b < 'zz'\)"):
             table.alter(Call(), change)
     table.alter(Call(), RemoveColumn("a", cascade=True))
     assert rows(table) == [{"b": "x"}, {"b": "y"}]

@@ -128,7 +128,8 @@ def test_names_that_spark_cannot_keep_apart_are_refused(schema: SparkSchema) -> 
         table.delete(Call(), pa.array([0]))
 
     assert str(field.value) == (
-        "field '${user.name}' does not support writing: Spark would take its name apart"
+        "field '${user.name}' does not support writing: Spark cannot read a nested field of that name;"
+        " rename it"
     )
     assert str(column.value) == (
         "table 'm' does not support DELETE: Delta takes its column '_metadata' for one of its own"

@@ -240,7 +240,7 @@ def test_table_with_another_inside_is_kept(lake: SparkCatalog, sales: SparkSchem
     """A table in the folder of another is not listed, and would be lost with it."""
     outer, inner = made(sales, ROWS, name="outer"), made(sales, ROWS, name="inner")
     Path(inner.root).rename(Path(outer.root, "inner"))
-    message = r"^another table lies within the folder of this one, in 'inner'; move it away first$"
+    message = r"^the folder of this table contains another table, in 'inner'; move that one away first$"
 
     with pytest.raises(PreconditionError, match=message):
         sales.drop_table(Call(), "outer", DropTableOptions())
@@ -288,7 +288,7 @@ def test_folder_of_somebody_else_is_not_cleared(sales: SparkSchema, root: Path, 
         path.mkdir()
     else:
         path.write_text("x")
-    with pytest.raises(PreconditionError, match=r"^the folder of table 'sales\.t' holds '"):
+    with pytest.raises(PreconditionError, match=r"^the folder of table 'sales\.t' contains '"):
         made(sales, ROWS)
     assert path.exists()
     assert not (root / "_sparkport" / "trash").exists() or entries(root) == []
@@ -301,7 +301,7 @@ def test_data_of_another_program_is_not_cleared(sales: SparkSchema, root: Path) 
     file = folder / "part-00000-0b6f3f0e-7d3c-4a53-8a58-1f5a6c1b2d3e-c000.snappy.parquet"
     pq.write_table(ROWS, file)
 
-    with pytest.raises(PreconditionError, match=r"^the folder of table 'sales\.t' holds 'part-00000-"):
+    with pytest.raises(PreconditionError, match=r"^the folder of table 'sales\.t' contains 'part-00000-"):
         made(sales, OTHER)
     assert pq.read_table(file).equals(ROWS)
     assert list(folder.iterdir()) == [file]

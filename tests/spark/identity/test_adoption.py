@@ -13,7 +13,7 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.row_ids.allocator import RowIds
+from sparkport.spark.row_ids.allocator import RowIdAllocator
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake, at_version
 
@@ -155,14 +155,14 @@ def test_scan_of_a_statement_waits_for_its_ids(lake: Lake, monkeypatch: pytest.M
     lake.run("early", "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1), (2)")
     table = lake.table("early")
     call = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
-    ranges, under_way, go_on = RowIds.ranges, threading.Event(), threading.Event()
+    ranges, under_way, go_on = RowIdAllocator.ranges, threading.Event(), threading.Event()
 
-    def slow(self: RowIds, count: int, size: int) -> list[int]:
+    def slow(self: RowIdAllocator, count: int, size: int) -> list[int]:
         under_way.set()
         assert go_on.wait(60)
         return ranges(self, count, size)
 
-    monkeypatch.setattr(RowIds, "ranges", slow)
+    monkeypatch.setattr(RowIdAllocator, "ranges", slow)
     with ThreadPoolExecutor(3) as threads:
         planned = ScanOptions(time_point=table.snapshot(call, None).time_point)
         begun = threads.submit(table.begin_delete, call, returning=False)
@@ -193,14 +193,14 @@ def test_commits_of_others_during_an_adoption_are_kept(lake: Lake, monkeypatch: 
         lambda: write_deltalake(root, pa.table({"id": pa.array([6], pa.int32())}), mode="append"),
         lambda: lake.run("crowded", "DELETE FROM {t} WHERE id = 2", "INSERT INTO {t} VALUES (7)"),
     ]
-    ranges = RowIds.ranges
+    ranges = RowIdAllocator.ranges
 
-    def disturbed(self: RowIds, count: int, size: int) -> list[int]:
+    def disturbed(self: RowIdAllocator, count: int, size: int) -> list[int]:
         if between:
             between.pop(0)()
         return ranges(self, count, size)
 
-    monkeypatch.setattr(RowIds, "ranges", disturbed)
+    monkeypatch.setattr(RowIdAllocator, "ranges", disturbed)
     table.begin_delete(Call(), returning=False).abort()
     found = lake.read("crowded")
     ids = ids_of(lake, "crowded")
@@ -223,14 +223,14 @@ def test_transaction_that_has_read_is_told_of_others_during_an_adoption(
     call = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
     lake.read("watched", ScanOptions(time_point=table.snapshot(call, None).time_point), call)
     between = ["INSERT INTO {t} VALUES (3)"]
-    ranges = RowIds.ranges
+    ranges = RowIdAllocator.ranges
 
-    def disturbed(self: RowIds, count: int, size: int) -> list[int]:
+    def disturbed(self: RowIdAllocator, count: int, size: int) -> list[int]:
         if between:
             lake.run("watched", between.pop())
         return ranges(self, count, size)
 
-    monkeypatch.setattr(RowIds, "ranges", disturbed)
+    monkeypatch.setattr(RowIdAllocator, "ranges", disturbed)
     with pytest.raises(ConflictError, match="others have changed it while its rows were given ids"):
         table.begin_delete(call, returning=False)
 

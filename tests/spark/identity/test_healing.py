@@ -16,7 +16,7 @@ from sparkport.errors import PreconditionError
 from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
 from sparkport.spark.model.columns import table_columns
 from sparkport.spark.read.planning import matching_files
-from sparkport.spark.row_ids.allocator import RowIds
+from sparkport.spark.row_ids.allocator import RowIdAllocator
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest
 from tests.spark.reading.lake import Lake
@@ -93,7 +93,9 @@ def test_writers_that_come_between_lose_nothing(lake: Lake, monkeypatch: pytest.
         "INSERT INTO {t} (id) VALUES (8)",
     ]
     monkeypatch.setattr(
-        RowIds, "ranges", _disturbed(RowIds.ranges, lambda: lake.run("busy", between.pop(0)), between)
+        RowIdAllocator,
+        "ranges",
+        _disturbed(RowIdAllocator.ranges, lambda: lake.run("busy", between.pop(0)), between),
     )
     table.begin_delete(Call(), returning=False).abort()
     ids = ids_of(lake, "busy")
@@ -154,9 +156,9 @@ def _compared(operator: ComparisonOperator, value: int) -> Comparison:
 
 
 def _disturbed(
-    ranges: Callable[[RowIds, int, int], list[int]], disturb: Callable[[], None], left: list[str]
-) -> Callable[[RowIds, int, int], list[int]]:
-    def disturbed(self: RowIds, count: int, size: int) -> list[int]:
+    ranges: Callable[[RowIdAllocator, int, int], list[int]], disturb: Callable[[], None], left: list[str]
+) -> Callable[[RowIdAllocator, int, int], list[int]]:
+    def disturbed(self: RowIdAllocator, count: int, size: int) -> list[int]:
         if left:
             disturb()
         return ranges(self, count, size)

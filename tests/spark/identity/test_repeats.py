@@ -101,7 +101,7 @@ def test_keyed_inserts_share_a_commit(lake: Lake) -> None:
     """Small ones that wait for each other are one commit with all their keys; one sent twice counts once."""
     table = _made(lake, "joint")
     commits = lake.engine.commits(table.root, table.versions.header().metadata.table_id, str(table))
-    commits._is_appending = True  # as if a commit was under way
+    commits._is_draining = True  # as if a commit was under way
     keys = ["a", "b", "b", "c"]
     with ThreadPoolExecutor(8) as threads:
         sent = [threads.submit(_insert, table, _keyed(key), keys.index(key)) for key in keys]

@@ -126,7 +126,7 @@ def test_table_that_is_gone_gets_no_checkpoint(schema: SparkSchema, spark: Spark
     inserted(table, n=1)
     schema.drop_table(Call(), "t", DropTableOptions())
     delta_transactions.checkpoint(table.root, spark)
-    table.versions._checkpoints.tend("t", table.versions.log)
+    table.versions._checkpoints.write_if_due("t", table.versions.log)
 
     assert not Path(table.root).exists()
     assert is_idle(table)
@@ -140,7 +140,7 @@ def test_odd_intervals_are_no_error(schema: SparkSchema, word: str) -> None:
     text = first.read_text(encoding="utf-8")
     assert f'"{_INTERVAL}":"200"' in text
     first.write_text(text.replace(f'"{_INTERVAL}":"200"', f'"{_INTERVAL}":"{word}"'), encoding="utf-8")
-    table.versions._checkpoints.tend("t", table.versions.log)
+    table.versions._checkpoints.write_if_due("t", table.versions.log)
 
     assert is_idle(table)
 

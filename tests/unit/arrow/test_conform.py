@@ -222,7 +222,7 @@ def test_columns_are_put_in_order_with_the_metadata_of_the_table() -> None:
 
 
 def test_exact_name_comes_before_another_case() -> None:
-    """Two columns that differ in case are told apart where that is possible."""
+    """Two columns that differ in case only are distinguished where that is possible."""
     schema = pa.schema([("a", pa.int64()), ("A", pa.int64())])
 
     assert conform_batch(pa.record_batch({"A": [1], "a": [2]}), schema).to_pydict() == {"a": [2], "A": [1]}

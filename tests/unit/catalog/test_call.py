@@ -130,3 +130,62 @@ def test_callback_of_a_block_is_gone_after_it() -> None:
     with call.cancelling(lambda: ran.append("late")):
         pass
     assert ran == ["second", "late"]
+
+
+def test_wait_ends_when_the_predicate_is_true() -> None:
+    """Whoever changes the state notifies the condition, and the wait returns True."""
+    condition = threading.Condition()
+    ready = threading.Event()
+
+    def change() -> None:
+        with condition:
+            ready.set()
+            condition.notify_all()
+
+    with condition:
+        threading.Thread(target=change).start()
+        waited = Call(timeout=20).wait_for(condition, ready.is_set)
+
+    assert waited
+
+
+def test_wait_returns_false_after_its_timeout() -> None:
+    """A timeout of the wait is no error: the call goes on."""
+    condition = threading.Condition()
+    with condition:
+        waited = Call().wait_for(condition, lambda: False, 0.01)
+
+    assert not waited
+
+
+@pytest.mark.parametrize("timeout", [None, 0.01])
+def test_wait_ends_with_the_call(timeout: float | None) -> None:
+    """A cancelled call, or one whose deadline has passed, waits no longer."""
+    call = Call(timeout=timeout)
+    if timeout is None:
+        threading.Timer(0.01, call.cancel).start()
+    condition = threading.Condition()
+
+    with condition, pytest.raises((CancelledError, DeadlineExceededError)):
+        call.wait_for(condition, lambda: False)
+
+
+def test_lock_is_held_while_the_block_runs() -> None:
+    """The lock is released after the block, also after an error."""
+    lock = threading.Lock()
+    with Call().holding(lock):
+        is_held = lock.locked()
+    with pytest.raises(ZeroDivisionError), Call().holding(lock):
+        raise ZeroDivisionError
+
+    assert is_held
+    assert not lock.locked()
+
+
+def test_waiting_for_a_lock_ends_with_the_call() -> None:
+    """A lock that another holds is not waited for beyond the deadline."""
+    lock = threading.Lock()
+    with lock, pytest.raises(DeadlineExceededError), Call(timeout=0.01).holding(lock):
+        pass
+
+    assert not lock.locked()

@@ -15,6 +15,9 @@ def test_default_that_would_fill_the_memory_is_refused() -> None:
     table.insert(Call(), pa.table({"n": range(100_000)}).to_reader())
     long = pa.field("c", pa.string(), metadata={"default": f"'{'x' * 15_000}'"})
 
-    with pytest.raises(LimitExceededError, match=r"^the default would take more than 1024 MiB in table 't'$"):
+    with pytest.raises(
+        LimitExceededError,
+        match=r"^the default of the new column would need more than 1024 MiB in table 't'$",
+    ):
         table.alter(Call(), AddColumn(long))
     assert table.arrow_schema.names == ["n", "rowid"]

@@ -26,7 +26,7 @@ from sparkport.catalog.predicates import (
     Or,
     Unknown,
 )
-from sparkport.memory.predicates import applied, filter_batch
+from sparkport.memory.predicates import applied_part, filter_batch
 
 EQUAL = ComparisonOperator.EQUAL
 LESS = ComparisonOperator.LESS
@@ -495,7 +495,7 @@ def test_a_column_that_arrow_cannot_filter_keeps_the_rows() -> None:
     predicate = is_(EQUAL, 2, pa.int32())
 
     assert kept(runs, predicate) == [0, 1, 2]
-    assert applied(pa.RecordBatch.from_arrays([runs], ["x"]), predicate) == predicate
+    assert applied_part(pa.RecordBatch.from_arrays([runs], ["x"]), predicate) == predicate
 
 
 def test_binary_kinds_compare_byte_by_byte() -> None:
@@ -539,9 +539,9 @@ def test_a_name_that_two_columns_have_means_neither() -> None:
     assert filter_batch(batch, IsNull(X)).num_rows == 3
 
 
-def test_the_applied_part_can_be_told() -> None:
+def test_applied_part_is_known() -> None:
     """What is left out can be seen, for logs and explanations."""
     batch = pa.RecordBatch.from_arrays([INTS], ["x"])
 
-    assert applied(batch, And((UNKNOWN, IsNull(X)))) == IsNull(X)
-    assert applied(batch, Or((UNKNOWN, IsNull(X)))) is None
+    assert applied_part(batch, And((UNKNOWN, IsNull(X)))) == IsNull(X)
+    assert applied_part(batch, Or((UNKNOWN, IsNull(X)))) is None

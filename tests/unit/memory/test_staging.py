@@ -83,7 +83,7 @@ def test_published_state_builds_on_the_newest(history: History) -> None:
     staged.add(Call(), appending(1, 7), "tx")
     staged.add(Call(), appending(2, 5), "tx")
     history.add(appending(9, 0)(Call(), history.newest)[0])
-    state, touched = staged.published(Call())
+    state, touched = staged.apply_to_newest(Call())
 
     assert numbers(state) == [9, 1, 2]
     assert touched.tolist() == [5, 7]
@@ -134,7 +134,7 @@ def clock() -> Clock:
 def catalog(clock: Clock) -> MemoryCatalog:
     """Return a catalog whose transactions live for ten idle seconds."""
     made = MemoryCatalog(transaction_idle_seconds=10)
-    made.transactions._ledger._clock = clock
+    made.transactions._registry._clock = clock
     return made
 
 
@@ -163,7 +163,7 @@ def read(table: MemoryTable, call: Call) -> list[int]:
 
 
 def test_idle_transaction_is_aborted(catalog: MemoryCatalog, table: MemoryTable, clock: Clock) -> None:
-    """A transaction nobody uses for its idle time is over, and what it staged is gone."""
+    """A transaction that is idle for too long is aborted, and what it staged is discarded."""
     transaction_id, call = begin(catalog)
     insert(table, 1, call)
     clock.now = 10.1
@@ -238,7 +238,7 @@ def test_ids_of_a_rolled_back_insert_are_not_used_again(catalog: MemoryCatalog, 
 def test_single_statement_ends_its_transaction_as_it_is_published(
     catalog: MemoryCatalog, table: MemoryTable
 ) -> None:
-    """A transaction that commits by itself is over the moment its statement is visible."""
+    """An auto-commit transaction ends the moment its statement is visible."""
     transaction_id = catalog.transactions.begin_transaction(Call(), TransactionMode.AUTO_COMMIT)
     call = Call(transaction_id=transaction_id)
     insert(table, 1, call)

@@ -13,7 +13,7 @@ from sparkport.toolkit import transaction_registry as module
 
 @dataclass
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that the test sets."""
 
     now: float = 1000.0
 
@@ -34,7 +34,7 @@ def manager(clock: Clock) -> MemoryTransactions:
 
 
 def test_idle_transaction_is_aborted(manager: MemoryTransactions, clock: Clock) -> None:
-    """DuckDB never says that a transaction is over, so idleness says it."""
+    """DuckDB never ends its transactions, so idle ones are aborted."""
     key = manager.begin_transaction(Call())
     clock.now += 10.0
     in_time = manager.transaction_status(Call(), key)

@@ -19,7 +19,7 @@ def test_versions_count_from_zero_and_commits_over_all_tables() -> None:
     one, other = History(commits, STATE), History(commits, STATE)
     one.add(STATE)
 
-    assert [one.numbered(0).sequence, other.newest.sequence, one.newest.sequence] == [1, 2, 3]
+    assert [one.by_number(0).sequence, other.newest.sequence, one.newest.sequence] == [1, 2, 3]
     assert (one.newest.number, other.newest.number) == (1, 0)
 
 
@@ -37,16 +37,16 @@ def test_moment_of_the_catalog_finds_the_version_of_then() -> None:
 
 
 def test_times_rise_strictly() -> None:
-    """Two versions of one moment could not be told apart by time."""
+    """Two versions of one moment could not be distinguished by time."""
     history = History(Commits(), STATE)
     for _ in range(50):
         history.add(STATE)
-    times = [history.numbered(number).committed_at for number in range(51)]
+    times = [history.by_number(number).committed_at for number in range(51)]
 
     assert times == sorted(set(times))
 
 
-def test_later_versions_are_told() -> None:
+def test_later_versions_are_returned() -> None:
     """What was committed since is what a conflict is looked for in."""
     history = History(Commits(), STATE)
     start = history.newest
@@ -68,7 +68,7 @@ def test_private_state_has_a_pin_of_its_own() -> None:
     assert seen.pin("id") == TimePoint(TimeUnit.SNAPSHOT, "id:1p")
     assert history.at(public.pin("id"), "id").state is STATE
     assert history.at(seen.pin("id"), "id").state is OTHER
-    assert history.as_written(0) is history.numbered(0)
+    assert history.as_written(0) is history.by_number(0)
 
 
 @pytest.mark.parametrize("value", ["", "id", "id:", "id:2", "id:2p", "id:-1", "other:0", "id:0q", "id:0\n"])

@@ -41,11 +41,11 @@ def test_writes_are_not_split_by_who_still_means_the_table_of_before(engine: Eng
 
 def test_queue_is_kept_while_the_table_is_there(engine: Engine) -> None:
     """What it has learned of the last commit serves the next statement; of a dropped table nothing stays."""
-    engine.commits("/w/t", "id", "s.t")._together = 7
+    engine.commits("/w/t", "id", "s.t")._last_size = 7
     gc.collect()
-    kept = engine.commits("/w/t", "id", "s.t")._together
+    kept = engine.commits("/w/t", "id", "s.t")._last_size
     engine.forget("/w/t")
     gc.collect()
 
     assert kept == 7
-    assert engine.commits("/w/t", "id", "s.t")._together == 1
+    assert engine.commits("/w/t", "id", "s.t")._last_size == 1

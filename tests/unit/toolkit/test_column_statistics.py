@@ -48,7 +48,7 @@ def test_opaque_types_have_no_range() -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_texts_tell_their_length_in_bytes(kind: pa.DataType) -> None:
-    """The length counts bytes, and letters beyond ASCII are told."""
+    """The length counts bytes, and letters beyond ASCII are detected."""
     found = column_statistics(pa.chunked_array([pa.array(["ä🦆", "abc", None], kind)]))
     plain = column_statistics(pa.chunked_array([pa.array(["abc", ""], kind)]))
 
@@ -88,7 +88,7 @@ def test_null_inside_a_union_is_a_null() -> None:
     assert column_statistics(pa.chunked_array([union])).has_null
 
 
-def test_long_lists_are_told_apart() -> None:
+def test_long_lists_are_distinguished() -> None:
     """Distinct values are counted by all of their elements."""
     lists = [list(range(100)), [*range(50), -1, *range(51, 100)], list(range(100))]
 

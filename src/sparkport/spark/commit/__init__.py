@@ -1,1 +1,1 @@
-"""From rows on their way in to a commit of the table: staging, queues, locks, idempotency keys."""
+"""How staged rows are committed to a table: staging, commit queue, locks, idempotency keys."""

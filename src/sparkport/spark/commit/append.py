@@ -1,4 +1,4 @@
-"""Staged rows become part of a table: in files of the server's own where it can, else by a Spark job."""
+"""Append staged rows to a table: in files that the server writes itself where it can, else by a Spark job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sparkport.toolkit.repeats import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Rows of some statements, each with a stage of its own, and the outcomes of those that have a key."""
+    """The staged rows of one or more statements, and the outcomes of those with an idempotency key."""
 
     table: str
     table_id: str
@@ -39,59 +39,60 @@ class Append:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(stage.rows for stage in self.stages)
 
     def fits(self, metadata: Metadata) -> bool:
-        """Tell whether rows have the columns of a version, no others, and lie in files as its own do."""
+        """Return whether the rows have exactly the columns of a version, and the same layout in files."""
         if _types(self.fields) != _types(metadata.schema["fields"]):
             return False
         return all(stage.is_small or stage.layout == layout_of(metadata) for stage in self.stages)
 
     def read(self, session: SparkSession) -> DataFrame:
-        """Return the rows as Spark sees them."""
+        """Return the rows as a DataFrame."""
         return staged_rows(self.fields, self.stages, session)
 
 
 def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
-    """Append all in one commit; if some keys are in the log already, tell these and do nothing.
+    """Append all rows in one commit; if some keys are in the log already, return these and do nothing.
 
-    Raises NotFoundError if another table has taken the place of the one that the rows are for.
+    Raises NotFoundError if another table has replaced the one that the rows are for.
     """
-    found = log.snapshot()
-    if found.metadata.table_id != rows.table_id:
+    newest = log.snapshot()
+    if newest.metadata.table_id != rows.table_id:
         raise NotFoundError("table", rows.table)
     for check in rows.checks:
-        check(found.metadata)
+        check(newest.metadata)
     if not has_transactions(session):
-        _by_writer(log.root, rows, session)
+        _append_with_spark_writer(log.root, rows, session)
         return CommitResult()
     change = FileChange(
         rows.table,
         log.root,
-        found.metadata.table_id,
-        found.version,
+        newest.metadata.table_id,
+        newest.version,
         "WRITE",
         txn_entries(rows.keys),
-        found.transactions,
+        newest.transactions,
     )
-    # A table that was adopted since the rows were staged has a column more.
-    if rows.fits(found.metadata) and can_write(log.root, found.protocol, found.metadata):
-        return _by_server(found, rows, change, session)
+    # A table that got a row id column since the rows were staged has one column more.
+    if rows.fits(newest.metadata) and can_write(log.root, newest.protocol, newest.metadata):
+        return _append_own_files(newest, rows, change, session)
     return delta_transactions.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
 
 
-def _by_writer(root: str, rows: Append, session: SparkSession) -> None:
+def _append_with_spark_writer(root: str, rows: Append, session: SparkSession) -> None:
     writer = rows.read(session).write.format("delta").mode("append")
-    for key, outcome in txn_entries(
-        rows.keys
-    ).items():  # one at most, where Delta's transactions are out of reach
+    # Without access to Delta's transactions there is at most one key.
+    for key, outcome in txn_entries(rows.keys).items():
         writer = writer.option("txnAppId", key).option("txnVersion", outcome)
     writer.save(root)
 
 
-def _by_server(found: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession) -> CommitResult:
-    files, withdraw = _new_files(change.root, found.metadata, rows)
+def _append_own_files(
+    newest: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession
+) -> CommitResult:
+    files, withdraw = _publish_files(change.root, newest.metadata, rows)
     size = sum(file.path.stat().st_size for file in files)
     metrics = {"numFiles": len(files), "numOutputRows": rows.count, "numOutputBytes": size}
     actions = [file.action for file in files]
@@ -106,11 +107,11 @@ def _by_server(found: DeltaSnapshot, rows: Append, change: FileChange, session: 
     return result
 
 
-def _new_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[NewFile], Callable[[], None]]:
-    """Put files with the rows into a table's folder; return them, and what takes them out again."""
+def _publish_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[NewFile], Callable[[], None]]:
+    """Put files with the rows into a table's folder; return them, and a function that removes them again."""
     first = rows.stages[0]
-    if not first.is_small:  # and so alone
-        return first.publish(Path(root)), first.take_back
+    if not first.is_small:  # and so the only one
+        return first.publish(Path(root)), first.unpublish
     file = write_file(root, metadata, pa.concat_tables(stage.read() for stage in rows.stages))
     return [file], functools.partial(discard, file.path)
 

@@ -1,8 +1,8 @@
-"""Keep a table's folder in place while it is written to, whichever server on the machine writes.
+"""Lock a table's folder against DROP and RENAME while it is written to, across the servers of a machine.
 
-A commit that comes after a DROP would make the folder again, with a log that begins in the middle. So
+A commit after a DROP would create the folder again, with a log that begins in the middle. So
 commits hold a shared lock on the folder, and whoever moves or removes it an exclusive one. The lock is the
-kernel's (`flock`): it needs no file, goes with the folder, and ends with the process.
+kernel's (`flock`): it needs no lock file, moves with the folder, and ends with the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparkport.errors import NotFoundError
 _log = structlog.get_logger("sparkport.spark")
 
 _POLL_SECONDS = 0.02
-# What file systems answer that have no such locks, or not on folders.
+# The errors of file systems that have no such locks, or not on folders.
 _UNSUPPORTED = {errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL, errno.ENOLCK}
 
 T = TypeVar("T")
@@ -33,20 +33,20 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def shared(root: str, table: str) -> Iterator[None]:
-    """Write to a table together with others; it stays where it is. Raises NotFoundError if it is gone."""
-    with _locked(root, table, fcntl.LOCK_SH, lambda: None):
+    """Hold the lock of whoever writes to a table. Raises NotFoundError if the table no longer exists."""
+    with _hold_lock(root, table, fcntl.LOCK_SH, lambda: None):
         yield
 
 
 @contextlib.contextmanager
 def exclusive(call: Call, root: str, table: str) -> Iterator[None]:
-    """Move or remove a table; wait for those who write as long as the call lives."""
-    with _locked(root, table, fcntl.LOCK_EX, call.check):
+    """Hold the lock of whoever moves or removes a table; wait for writers as long as the call is active."""
+    with _hold_lock(root, table, fcntl.LOCK_EX, call.check):
         yield
 
 
 def while_writing(root: str, table: str, work: Callable[[SparkSession], T]) -> Callable[[SparkSession], T]:
-    """Return work that holds the shared lock until it ends, even if its caller has left by then."""
+    """Return work that holds the shared lock until it ends, even if its caller no longer waits for it."""
     return functools.partial(_run_shared, root, table, work)
 
 
@@ -56,7 +56,7 @@ def _run_shared(root: str, table: str, work: Callable[[SparkSession], T], sessio
 
 
 @contextlib.contextmanager
-def _locked(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
+def _hold_lock(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
     if "://" in root:  # an object store has no locks, and folders are not moved there
         yield
         return
@@ -68,7 +68,7 @@ def _locked(root: str, table: str, mode: int, check: Callable[[], None]) -> Iter
 
 
 def _acquire(root: str, table: str, mode: int, check: Callable[[], None]) -> int:
-    """Return the descriptor of the folder that is at the path and stays there."""
+    """Lock the folder that is at the path, and return its file descriptor."""
     while True:
         check()
         try:
@@ -93,12 +93,15 @@ def _try_lock(folder: int, mode: int, root: str) -> bool:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        _log.warning("the file system has no locks: drop no table that others write to", folder=root)
+        _log.warning(
+            "the file system does not support locks: do not drop tables that other servers write to",
+            folder=root,
+        )
     return True
 
 
 def _is_at(root: str, folder: int) -> bool:
-    """Tell whether a folder was not moved, or replaced by another, before it was locked."""
+    """Return whether an open folder is still the one at the path."""
     try:
         return os.path.samestat(os.stat(root), os.fstat(folder))  # noqa: PTH116
     except FileNotFoundError:

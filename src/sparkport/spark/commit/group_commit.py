@@ -1,10 +1,9 @@
-"""The commits of one table: who may write when, and who writes together."""
+"""The commit queue of one table: which writes exclude each other, and which share a commit."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import random
 import threading
 import time
 from collections import deque
@@ -18,16 +17,15 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import (
-    ConflictError,
     InvalidRequestError,
     PreconditionError,
     SparkportError,
     UnavailableError,
 )
 from sparkport.spark.commit.append import Append, append
-from sparkport.spark.commit.conflicts import FinalConflictError
+from sparkport.spark.commit.conflicts import FinalConflictError, retry_on_conflict
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.commit.idempotency import idempotent_session, recorded
+from sparkport.spark.commit.idempotency import idempotent_session, recorded_outcome
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
@@ -38,21 +36,20 @@ from sparkport.toolkit.repeats import Outcome, StatementKey
 _log = structlog.get_logger("sparkport.spark")
 
 _POLL_SECONDS = 0.1
-_MAX_TOGETHER = 64
+_MAX_GROUP = 64
 _MAX_TRIES = 8
-_MAX_APPENDS = 3
-_FIRST_PAUSE = 0.05
-_GATHERING_SHARE = 0.25
-_GATHERING_SECONDS = 0.1
+_MAX_APPEND_TRIES = 3
+_GATHER_SHARE = 0.25
+_MAX_GATHER_SECONDS = 0.1
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """How many rows a statement has changed, and in which version; None if it was done before.
+    """How many rows a statement has changed, and in which version; None if an earlier attempt did it.
 
-    `is_alone` says that the version has no rows of other statements.
+    `is_alone` means that the version has no rows of other statements.
     """
 
     affected: int
@@ -62,7 +59,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Append:
-    """A few rows that wait to be appended."""
+    """The rows of one statement, to be appended."""
 
     stage: Stage
     fields: list[dict[str, Any]]
@@ -73,22 +70,23 @@ class _Append:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Work that changes so many rows in one commit.
+    """Work that changes `affected` rows in one commit.
 
-    With `notes_key` it leaves the statement's key in the log by itself.
+    With `records_key` the work itself writes the statement's idempotency key to the log.
     """
 
     work: Work[CommitResult]
     affected: int
-    notes_key: bool = False
+    records_key: bool = False
 
 
 class CommitQueue:
     """Orders the writes of this server to one table.
 
-    Statements that change rows go one after the other: of two that touch the same files Delta lets
-    only one win. Appends need not wait for those. While one small append is under way others
-    gather, and the next commit takes them all. Statements of one key go one after the other too.
+    Statements that change rows run one after the other: of two that touch the same files Delta lets
+    only one commit. Appends do not wait for them. While one small append is committed others
+    queue up, and the next commit takes them all. Statements with the same idempotency key run one
+    after the other too.
     """
 
     def __init__(
@@ -102,51 +100,49 @@ class CommitQueue:
         self._log = log
         self._changing = threading.Lock()
         self._lock = threading.Lock()
+        self._key_released = threading.Condition(self._lock)
         self._waiting: deque[_Append] = deque()
-        self._has_come = threading.Condition(self._lock)
-        self._is_appending = False
-        self._together, self._seconds = 1, 0.0  # of the last joint commit
+        self._arrived = threading.Condition(self._lock)
+        self._is_draining = False
+        self._last_size, self._last_seconds = 1, 0.0  # of the last group commit
 
     @contextlib.contextmanager
     def exclusive(self, call: Call) -> Iterator[None]:
-        """Be the only one that changes rows; wait for it as long as the call lives."""
-        while not self._changing.acquire(timeout=_POLL_SECONDS):
-            call.check()
-        try:
+        """Be the only statement that changes rows; wait for the others as long as the call is active."""
+        with call.holding(self._changing):
             yield
-        finally:
-            self._changing.release()
 
     @contextlib.contextmanager
     def for_key(self, call: Call, key: StatementKey | None) -> Iterator[None]:
-        """Be the only one with a key, if there is one; wait for it as long as the call lives."""
+        """Be the only statement with a key, if it has one; wait for others as long as the call is active."""
         if key is None:
             yield
             return
-        while not self._took(key.name):
-            call.check()
-            call.wait_cancelled(_POLL_SECONDS)
+        with self._lock:
+            call.wait_for(self._key_released, lambda: key.name not in self._keys)
+            self._keys.add(key.name)
         try:
             yield
         finally:
             with self._lock:
                 self._keys.discard(key.name)
+                self._key_released.notify_all()
 
     def outcome(self, key: StatementKey | None) -> int | None:
-        """Return how many rows the statement with a key has changed, None if it is not done.
+        """Return how many rows the statement with a key has changed, None if it was not committed.
 
-        Raises InvalidRequestError if another statement had the key.
+        Raises InvalidRequestError if another statement has used the key.
         """
-        return None if key is None else key.matched(recorded(self._log.transactions(), key.name))
+        return None if key is None else key.matched(recorded_outcome(self._log.transactions(), key.name))
 
     def apply(self, call: Call, key: StatementKey | None, plan: Callable[[], Change | None]) -> Committed:
-        """Plan and run a change of rows, again when an outside writer was faster. The caller is alone.
+        """Plan and run a change of rows, again after a conflict. The caller holds `exclusive`.
 
-        Every attempt is planned anew, and commits on the very version that it was planned for. With a
-        key that is known meanwhile, it is done already.
+        Every attempt is planned anew, and commits on exactly the version that it was planned for. If the
+        key is in the log by then, nothing is done.
         """
 
-        def attempt() -> Committed:
+        def attempt(_: int) -> Committed:
             done = self.outcome(key)
             if done is not None:
                 return Committed(done)
@@ -154,15 +150,15 @@ class CommitQueue:
             if change is None:
                 return Committed(0)
             work = change.work
-            if key is not None and not change.notes_key:
-                work = _keyed(work, key, change.affected)
+            if key is not None and not change.records_key:
+                work = _record_key(work, key, change.affected)
             result = self._run(call, work)
             if key is not None and (result.known or result.version is None):
-                # Should another server have been faster, Delta has skipped the work.
+                # If another server has committed the key first, Delta has skipped the work.
                 done = self.outcome(key)
             return Committed(change.affected, result.version) if done is None else Committed(done)
 
-        return self._landed(key, lambda: _retried(call, attempt))
+        return self._recover(key, lambda: retry_on_conflict(call, attempt, max_tries=_MAX_TRIES))
 
     def append(
         self,
@@ -172,20 +168,20 @@ class CommitQueue:
         fields: Sequence[dict[str, Any]],
         check: Callable[[Metadata], None] = lambda _: None,
     ) -> Committed:
-        """Append the rows of a stage in one commit, a few rows together with others that wait.
+        """Append the rows of a stage in one commit, a few rows in a group commit with other statements.
 
-        Such a joint commit is not cancelled once it is under way: it is of others too. `check` raises
-        FinalConflictError if the rows are not for a table like this; every attempt begins with it.
+        A group commit is not cancelled once it has begun: it has the rows of others too. `check` raises
+        FinalConflictError if the rows do not fit the table; every attempt begins with it.
         """
         entry = _Append(stage, list(fields), key, check)
         if not stage.is_small:
-            return self._landed(key, lambda: self._appended(call, [entry]).of(entry))
+            return self._recover(key, lambda: self._append_group(call, [entry]).of(entry))
         with self._lock:
             self._waiting.append(entry)
-            self._has_come.notify()
-            leads, self._is_appending = not self._is_appending, True
-        if leads:
-            # No thread of the jobs: each commit needs one of those, and they could all be waiting here.
+            self._arrived.notify()
+            is_first, self._is_draining = not self._is_draining, True
+        if is_first:
+            # Not on a thread of `jobs`: each commit needs one of those, and they could all be waiting here.
             threading.Thread(target=self._drain, name="commits", daemon=True).start()
         while not _is_done(entry.done):
             if call.cancelled or (call.remaining() or 1) <= 0:
@@ -198,87 +194,85 @@ class CommitQueue:
     def _run(self, call: Call, work: Work[T]) -> T:
         return self._jobs.run_to_end(call, self._table, while_writing(self._log.root, self._table, work))
 
-    def _took(self, key: str) -> bool:
-        with self._lock:
-            if key in self._keys:
-                return False
-            self._keys.add(key)
-            return True
-
-    def _landed(self, key: StatementKey | None, work: Callable[[], Committed]) -> Committed:
-        """Do work; should Spark be lost meanwhile, the log tells whether it was done."""
+    def _recover(self, key: StatementKey | None, work: Callable[[], Committed]) -> Committed:
+        """Do work; if Spark is lost meanwhile, find out from the log whether it was committed."""
         try:
             return work()
         except UnavailableError:
-            done = self._found(key)
+            done = self._outcome_if_readable(key)
             if done is None:
                 raise
             return Committed(done)
 
-    def _found(self, key: StatementKey | None) -> int | None:
-        """Return the outcome of a key, None also if that cannot be told now."""
+    def _outcome_if_readable(self, key: StatementKey | None) -> int | None:
+        """Return the outcome of a key; None also if the log cannot be read now."""
         try:
             return self.outcome(key)
         except (SparkportError, OSError) as error:
-            _log.warning("a lost statement cannot be looked up", table=self._table, reason=str(error))
+            _log.warning(
+                "cannot find out whether an interrupted statement was committed",
+                table=self._table,
+                reason=str(error),
+            )
             return None
 
     def _drain(self) -> None:
-        """Commit what waits, all of it at a time, until nothing does."""
+        """Commit the queue, group by group, until it is empty."""
         while True:
             with self._lock:
                 if self._waiting:
                     self._gather()
                 if not self._waiting:
-                    self._is_appending = False
+                    self._is_draining = False
                     return
-                group = self._joined()
+                group = self._next_group()
                 for entry in group:
                     self._waiting.remove(entry)
             begun = time.monotonic()
             self._commit(group)
-            self._together, self._seconds = len(group), time.monotonic() - begun
+            self._last_size, self._last_seconds = len(group), time.monotonic() - begun
 
     def _gather(self) -> None:
-        """Wait a moment for as many as shared the last commit: clients that go on are back soon."""
-        patience = min(_GATHERING_SHARE * self._seconds, _GATHERING_SECONDS)
-        self._has_come.wait_for(lambda: len(self._waiting) >= self._together, patience)
+        """Wait a moment for as many as shared the last commit: clients often send the next one at once."""
+        seconds = min(_GATHER_SHARE * self._last_seconds, _MAX_GATHER_SECONDS)
+        self._arrived.wait_for(lambda: len(self._waiting) >= self._last_size, seconds)
 
-    def _joined(self) -> list[_Append]:
-        """Return those of the waiting that can share the next commit."""
+    def _next_group(self) -> list[_Append]:
+        """Return the queued appends that can share the next commit."""
         first = self._waiting[0]
         if first.key is not None and not self._joins_keys:
             return [first]
         alike = (entry for entry in self._waiting if entry.fields == first.fields)
-        return [entry for entry in alike if entry.key is None or self._joins_keys][:_MAX_TOGETHER]
+        return [entry for entry in alike if entry.key is None or self._joins_keys][:_MAX_GROUP]
 
     def _commit(self, group: list[_Append]) -> None:
         try:
             while group:
-                result = self._appended(Call(), group)
+                result = self._append_group(Call(), group)
                 for entry in group:
                     if result.is_of(entry):
                         _finish(entry, result)
-                # With a known key nothing was committed yet of the others.
+                # With a key that was in the log already, nothing of the others was committed yet.
                 group = [entry for entry in group if not result.is_of(entry)]
-        except Exception as error:  # noqa: BLE001  (it goes to the statements that wait)
+        except Exception as error:  # noqa: BLE001  (it is raised in the statements that wait)
             refusals = InvalidRequestError | PreconditionError | FinalConflictError
             if len(group) > 1 and isinstance(error, refusals):
-                # One of them is to blame: each gets a commit, and an error, of its own. After any other
-                # error the commit may have landed all the same, and again would be the rows twice.
+                # One of them is the cause: each gets a commit, and an error, of its own. After any other
+                # error the commit may have happened, and a second one would add the rows twice.
                 for entry in group:
                     self._commit([entry])
                 return
             for entry in group:
-                # The key of one tells nothing of the others: it may be there by another server.
-                done = self._found(entry.key) if isinstance(error, UnavailableError) else None
+                # One key says nothing about the others: another server may have written it.
+                is_lost = isinstance(error, UnavailableError)
+                done = self._outcome_if_readable(entry.key) if is_lost else None
                 if done is None:
                     entry.done.set_exception(error)
                 else:
                     entry.done.set_result(Committed(done))
 
-    def _appended(self, call: Call, group: Sequence[_Append]) -> _Appended:
-        """Append all, or nothing if some keys are known already."""
+    def _append_group(self, call: Call, group: Sequence[_Append]) -> _GroupResult:
+        """Append all, or nothing if some keys are in the log already."""
         rows = Append(
             self._table,
             self.table_id,
@@ -288,34 +282,37 @@ class CommitQueue:
             [entry.check for entry in group],
         )
         work = functools.partial(append, self._log, rows)
-        # In a conflict nothing was committed; another server may have noted the key, or adopted the table.
-        result = _retried(call, lambda: self._run(call, work), _MAX_APPENDS)
-        return _Appended(result, len(group) == 1)
+        # In a conflict nothing was committed; another server may have written the key or added row ids.
+        result = retry_on_conflict(call, lambda _: self._run(call, work), max_tries=_MAX_APPEND_TRIES)
+        return _GroupResult(result, len(group) == 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Appended:
-    """What has become of a group of appends."""
+class _GroupResult:
+    """The outcome of a group commit."""
 
     result: CommitResult
     is_alone: bool
 
     def is_of(self, entry: _Append) -> bool:
-        """Tell whether a statement of the group is done: all are, or those whose keys were known."""
-        return not self.result.known or self._known(entry) is not None
+        """Return whether a statement is done: all are, or only those whose keys were in the log."""
+        return not self.result.known or self._recorded(entry) is not None
 
     def of(self, entry: _Append) -> Committed:
-        """Return what a statement that is done is told. Raises InvalidRequestError for a key of another."""
-        known = self._known(entry)
-        if known is not None and entry.key is not None:
-            return Committed(entry.key.matched(known) or 0)
+        """Return the result of a statement that is done.
+
+        Raises InvalidRequestError if another statement has used its key.
+        """
+        recorded = self._recorded(entry)
+        if recorded is not None and entry.key is not None:
+            return Committed(entry.key.matched(recorded) or 0)
         return Committed(entry.stage.rows, self.result.version, self.is_alone)
 
-    def _known(self, entry: _Append) -> Outcome | None:
-        return recorded(self.result.known, entry.key.name) if entry.key else None
+    def _recorded(self, entry: _Append) -> Outcome | None:
+        return recorded_outcome(self.result.known, entry.key.name) if entry.key else None
 
 
-def _finish(entry: _Append, result: _Appended) -> None:
+def _finish(entry: _Append, result: _GroupResult) -> None:
     try:
         entry.done.set_result(result.of(entry))
     except InvalidRequestError as error:
@@ -328,23 +325,11 @@ def _is_done(future: Future[Committed]) -> bool:
     return future.done()
 
 
-def _retried(call: Call, work: Callable[[], T], most: int = _MAX_TRIES) -> T:
-    pause = _FIRST_PAUSE
-    for _ in range(most - 1):
-        try:
-            return work()
-        except FinalConflictError:
-            raise
-        except ConflictError:
-            call.wait_cancelled(pause * random.uniform(0.5, 1.5))  # noqa: S311  (to part those who collide)
-            call.check()
-            pause *= 2
-    return work()
+def _record_key(work: Work[CommitResult], key: StatementKey, affected: int) -> Work[CommitResult]:
+    """Return the work such that its commit also writes the key to the log."""
 
-
-def _keyed(work: Work[CommitResult], key: StatementKey, affected: int) -> Work[CommitResult]:
-    def keyed(session: SparkSession) -> CommitResult:
+    def run(session: SparkSession) -> CommitResult:
         with idempotent_session(session, key.name, key.outcome(affected)) as own:
             return work(own)
 
-    return keyed
+    return run

@@ -1,4 +1,4 @@
-"""Who may write to a table while another alters it: nobody."""
+"""The lock that keeps writes to a table apart from whoever alters, renames or drops it."""
 
 from __future__ import annotations
 
@@ -8,49 +8,42 @@ from collections.abc import Iterator
 
 from sparkport.catalog.call import Call
 
-_POLL_SECONDS = 0.1
-
 
 class ReadWriteLock:
-    """Lets many in at a time, or one alone. Whoever waits does so as long as its call lives."""
+    """A lock that many can share or one can hold alone. Whoever waits for it gives up when its call ends."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._inside = 0
-        self._closed = False
+        self._sharing = 0
+        self._is_exclusive = False
 
     @contextlib.contextmanager
     def shared(self, call: Call) -> Iterator[None]:
-        """Be inside together with others."""
+        """Hold the lock together with others."""
         with self._changed:
-            self._wait_open(call)
-            self._inside += 1
+            self._wait_not_exclusive(call)
+            self._sharing += 1
         try:
             yield
         finally:
             with self._changed:
-                self._inside -= 1
+                self._sharing -= 1
                 self._changed.notify_all()
 
     @contextlib.contextmanager
     def exclusive(self, call: Call) -> Iterator[None]:
-        """Be inside alone: those inside finish first, and nobody comes after them."""
+        """Hold the lock alone: those who share it finish first, and no others get it meanwhile."""
         with self._changed:
-            self._wait_open(call)
-            self._closed = True
+            self._wait_not_exclusive(call)
+            self._is_exclusive = True
         try:
             with self._changed:
-                while self._inside:
-                    call.check()
-                    self._changed.wait(_POLL_SECONDS)
+                call.wait_for(self._changed, lambda: not self._sharing)
             yield
         finally:
             with self._changed:
-                self._closed = False
+                self._is_exclusive = False
                 self._changed.notify_all()
 
-    def _wait_open(self, call: Call) -> None:
-        call.check()
-        while self._closed:
-            self._changed.wait(_POLL_SECONDS)
-            call.check()
+    def _wait_not_exclusive(self, call: Call) -> None:
+        call.wait_for(self._changed, lambda: not self._is_exclusive)

@@ -1,4 +1,4 @@
-"""Batches gathered to row groups, and written on a thread of their own while the next ones come."""
+"""Collect batches into row groups, and write each on a thread of its own while the next one is collected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sparkport.arrow.sizes import byte_size
 _GROUP_BYTES = 32 << 20
 
 
-class RowGroups:
-    """Hands rows on to `write`, many at a time. In memory are two groups at most, whoever is faster.
+class RowGroupWriter:
+    """Passes rows to `write` in large groups, of which at most two are in memory.
 
-    `write` is called on one thread, by one call at a time and in the order of the rows. What it raises
-    comes out of a later call of `add`, or of `finish`.
+    `write` is called on one thread, one call at a time, in the order of the rows. What it raises is
+    raised by a later call of `add`, or by `finish`.
     """
 
     def __init__(self, write: Callable[[pa.Table], None]) -> None:
@@ -27,14 +27,14 @@ class RowGroups:
         self._under_way: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take more rows; wait while the group before last is not yet written."""
+        """Add rows; wait while the group before the last is not yet written."""
         self._gathered.append(batch)
         self._bytes += byte_size(batch)
         if self._bytes >= _GROUP_BYTES:
             self._hand_over()
 
     def finish(self) -> None:
-        """Wait until all rows are written; there will be no more."""
+        """Write all rows and stop."""
         try:
             if self._gathered:
                 self._hand_over()
@@ -43,7 +43,7 @@ class RowGroups:
             self.stop()
 
     def stop(self) -> None:
-        """Write nothing more; what is under way ends first."""
+        """Drop the rows that are not yet written, after waiting for a write that has begun."""
         self._gathered = []
         self._thread.shutdown(cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Staged files as Spark reads them."""
+"""Read staged files as a DataFrame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkport.spark.commit.staging import Stage
 def staged_rows(
     fields: Sequence[dict[str, Any]], stages: Sequence[Stage], session: SparkSession
 ) -> DataFrame:
-    """Return the rows of like stages, with the columns that these fields of a Spark schema describe."""
+    """Return the rows of stages with equal columns, as described by these fields of a Spark schema."""
     folders = [stage.on_disk() for stage in stages]
     staged = [field | {"name": stages[0].name_on_disk(field["name"])} for field in fields]
     schema = StructType.fromJson({"type": "struct", "fields": staged})

@@ -32,6 +32,7 @@ from sparkport.errors import (
 )
 from sparkport.expressions import referenced_columns
 from sparkport.expressions.alterations import Alteration, TableShape, plan_alteration
+from sparkport.spark.commit.conflicts import retry_on_conflict
 from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
@@ -40,24 +41,28 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.transactions import LogChange, MakeRows
 from sparkport.spark.model.columns import TableColumn, table_columns
-from sparkport.spark.model.constraints import CONSTRAINTS_KEY, delta_checks, own_constraints, packed
-from sparkport.spark.model.schema_evolution import bare, evolved
+from sparkport.spark.model.constraints import (
+    CONSTRAINTS_KEY,
+    constraint_properties,
+    delta_checks,
+    own_constraints,
+)
+from sparkport.spark.model.schema_evolution import evolve_schema, without_metadata
 from sparkport.spark.read.snapshot import TableSnapshot
-from sparkport.spark.row_ids.provisional import as_stored
+from sparkport.spark.row_ids.provisional import null_if_provisional
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.types import encode, spark_field, storage_type
 from sparkport.spark.versions import TableVersions
 
 _MAX_TRIES = 5
-_FREE_TRIES = 2
-_PAUSE_SECONDS = 0.1
+_UNLOCKED_TRIES = 2
 _BY_NAME = (RemoveColumn, RenameColumn, RemoveField, RenameField)
 _GENERATED = "delta.generationExpression"
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A change worked out for one version of a table."""
+    """A change planned for one version of a table."""
 
     base: TableSnapshot
     columns: tuple[TableColumn, ...]
@@ -73,7 +78,7 @@ class _Plan:
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether all rows are to be read and written again."""
+        """Whether all rows have to be read and rewritten."""
         return bool(self.base.state.files) and (self.alteration.recomputed or not self.stays)
 
     @property
@@ -83,45 +88,38 @@ class _Plan:
 
 
 def alter(call: Call, table: TableVersions, change: TableChange) -> int | None:
-    """Make one change in one commit, again when another writer was faster.
+    """Make one change in one commit, again after a conflict; return the version that it made, None if none.
 
-    Other statements of this server go on while expressions are evaluated; they wait only for the commit,
-    and for an ALTER that has lost to them before. Returns the version it has made, None if it has made none;
-    over Spark Connect the newest one, which others may have made.
+    Other statements of this server run on while expressions are evaluated; they wait only for the commit,
+    and for all of an ALTER that has lost to them before. Over Spark Connect the version is the newest
+    one, which others may have made.
     """
-    for attempt in range(_MAX_TRIES - 1):
-        with _closed(call, table, whether=attempt >= _FREE_TRIES):
-            try:
-                closed = _closed(call, table, whether=attempt < _FREE_TRIES)
-                return _alter(call, table, change, closed)
-            except ConflictError:
-                pass
-        call.wait_cancelled(_PAUSE_SECONDS)
-        call.check()
-    with table.lock.exclusive(call):
-        return _alter(call, table, change, contextlib.nullcontext())
 
+    def attempt(number: int) -> int | None:
+        if number < _UNLOCKED_TRIES:
+            return _alter(call, table, change, table.lock.exclusive(call))
+        with table.lock.exclusive(call):
+            return _alter(call, table, change, contextlib.nullcontext())
 
-def _closed(call: Call, table: TableVersions, *, whether: bool) -> contextlib.AbstractContextManager[None]:
-    return table.lock.exclusive(call) if whether else contextlib.nullcontext()
+    return retry_on_conflict(call, attempt, max_tries=_MAX_TRIES)
 
 
 def _alter(
     call: Call,
     table: TableVersions,
     change: TableChange,
-    closed: contextlib.AbstractContextManager[None],
+    commit_lock: contextlib.AbstractContextManager[None],
 ) -> int | None:
-    """Make the change; what is `closed` to other statements is the commit alone."""
+    """Make the change, and hold `commit_lock` for the commit alone."""
     call.check()
-    plan = _planned(call, table, change)
+    plan = _plan(call, table, change)
     if plan is None:
         return None
     _check_possible(call, table, plan, change)
     if not table.engine.capabilities.delta_transactions:
         _check_rows(call, table, plan)
         altered = alter_connect.work(table, plan.base.state, plan.alteration, change)
-        with closed:
+        with commit_lock:
             _check_unchanged(table, plan)
             table.engine.jobs.run(call, str(table), while_writing(table.root, str(table), altered))
         return table.log.newest_version()
@@ -129,7 +127,7 @@ def _alter(
     try:
         rows = _new_rows(call, table, plan, stage)
         work = functools.partial(delta_transactions.commit, _log_change(table, plan, change, rows))
-        with closed:
+        with commit_lock:
             _check_unchanged(table, plan)
             return table.engine.jobs.run(
                 call, str(table), while_writing(table.root, str(table), work)
@@ -143,10 +141,10 @@ def _check_unchanged(table: TableVersions, plan: _Plan) -> None:
     newest = table.log.snapshot()
     planned = plan.base
     if newest.version != planned.version or newest.metadata.table_id != planned.metadata.table_id:
-        raise ConflictError(table.name, "it was changed meanwhile")
+        raise ConflictError(table.name, "another statement changed it during the ALTER")
 
 
-def _planned(call: Call, table: TableVersions, change: TableChange) -> _Plan | None:
+def _plan(call: Call, table: TableVersions, change: TableChange) -> _Plan | None:
     base = table.newest()
     columns = table_columns(base.metadata)
     old = without_rowid(pa.schema([column.exact for column in columns]))
@@ -154,7 +152,7 @@ def _planned(call: Call, table: TableVersions, change: TableChange) -> _Plan | N
     alteration = plan_alteration(call, table.name, shape, change)
     if alteration is None:
         return None
-    spark_schema, stays = evolved(base.metadata.schema, old, alteration.shape.arrow_schema, change)
+    spark_schema, stays = evolve_schema(base.metadata.schema, old, alteration.shape.arrow_schema, change)
     return _Plan(base, columns, old, alteration, spark_schema, stays)
 
 
@@ -171,7 +169,7 @@ def _log_change(table: TableVersions, plan: _Plan, change: TableChange, rows: Ma
         metadata.table_id,
         plan.base.version,
         plan.spark_schema,
-        with_indexed_ids(kept | packed(plan.alteration.shape.constraints), plan.spark_schema),
+        with_indexed_ids(kept | constraint_properties(plan.alteration.shape.constraints), plan.spark_schema),
         partitions,
         plan.alteration.reads_rows,
         rows,
@@ -179,27 +177,29 @@ def _log_change(table: TableVersions, plan: _Plan, change: TableChange, rows: Ma
 
 
 def _check_possible(call: Call, table: TableVersions, plan: _Plan, change: TableChange) -> None:
-    """Refuse what would break the table for Spark, or what is Delta's to keep."""
+    """Raise an error for a change that would break the table for Spark or that Delta does not allow."""
     metadata = plan.base.metadata
     if not isinstance(change, (*_BY_NAME, ChangeColumnType)):
         return
     if isinstance(change, _BY_NAME) and mapping_mode(metadata) == "none":
         raise PreconditionError(
-            f"table '{table.name}' finds columns by their names in files; set its property"
-            " delta.columnMapping.mode to 'name' to rename and drop columns"
+            f"cannot rename or drop columns of table '{table.name}': it has no column mapping; set its"
+            " property delta.columnMapping.mode to 'name' first"
         )
     path = _path(plan.old, change)
     if isinstance(change, RemoveColumn | ChangeColumnType) and path[0] in metadata.partition_columns:
-        raise UnsupportedOperationError("column", path[0], "this: the table is partitioned by it")
+        raise UnsupportedOperationError(
+            "column", path[0], "this change: the table is partitioned by the column"
+        )
     if isinstance(change, RemoveColumn) and "clustering" in plan.base.state.protocol.writer_features:
-        raise UnsupportedOperationError("table", table.name, "DROP COLUMN while it is clustered")
+        raise UnsupportedOperationError("table", table.name, "DROP COLUMN: it uses liquid clustering")
     if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
-        raise UnsupportedOperationError("table", table.name, "this while it has generated columns")
+        raise UnsupportedOperationError("table", table.name, "this change: it has generated columns")
     if delta_checks(metadata) and table.engine.capabilities.delta_transactions:
         work = functools.partial(delta_transactions.dependent_checks, table.root, path)
         for text in table.engine.jobs.run(call, str(table), work):
             raise PreconditionError(
-                f"column '{path[0]}' is used by CHECK ({text}), which Delta keeps; drop that first"
+                f"column '{path[0]}' is used by Delta's CHECK ({text}); drop that constraint first"
             )
 
 
@@ -210,13 +210,13 @@ def _path(old: pa.Schema, change: TableChange) -> tuple[str, ...]:
         case RemoveField(path) | RenameField(path):
             pass
         case _:
-            raise TypeError("the change is of no one column")
-    spelled = next(known for known in old.names if known.lower() == path[0].lower())
+            raise TypeError(f"{type(change).__name__} does not name one column")
+    spelled = next(name for name in old.names if name.lower() == path[0].lower())
     return (spelled, *path[1:])
 
 
 def _new_rows(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> MakeRows | None:
-    """Stage what the new rows need, checked; None if the old rows stay."""
+    """Check and stage what the new rows are made of; return None if the old rows stay."""
     if plan.is_recomputed:
         _stage_all(call, table, plan, stage)
         return functools.partial(_staged_rows, plan.spark_schema["fields"], stage)
@@ -232,12 +232,12 @@ def _new_rows(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> Ma
 
 
 def _stage_all(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> None:
-    """Compute all rows anew, batch by batch; of the checked ones only the columns of keys are kept."""
+    """Convert, check and stage all rows, batch by batch; only the columns of keys stay in memory."""
     for column, new in zip(plan.columns, plan.new, strict=False):
         is_same = column.exact.type == new.type
         if is_same and (column.is_text_of_another or not _is_storable(column)):
             raise UnsupportedOperationError(
-                "table", table.name, f"this: column '{new.name}' has no exact type"
+                "table", table.name, f"this change: column '{new.name}' has a type that cannot be rewritten"
             )
     logical = [field["name"] for field in plan.spark_schema["fields"]]
     keys = _key_columns(plan)
@@ -250,7 +250,7 @@ def _stage_all(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> N
             kept.append(rows.select(keys))
         arrays = [encode(array, field) for array, field in zip(rows.columns, plan.new, strict=True)]
         if len(plan.columns) > len(plan.old):
-            arrays.append(as_stored(batch.column(len(plan.old))))
+            arrays.append(null_if_provisional(batch.column(len(plan.old))))
         stage.add(pa.RecordBatch.from_arrays(arrays, logical))
     stage.close()
     if kept:
@@ -271,12 +271,12 @@ def _check_rows(call: Call, table: TableVersions, plan: _Plan) -> None:
         if plan.base.scan(outside, options).read_all().num_rows:
             raise ConstraintViolationError("NOT NULL", table.name, column=plan.new.names[-1])
         return
-    wanted = {name for text in plan.alteration.to_check.checks for name in referenced_columns(text)}
-    wanted |= {name.lower() for name in _key_columns(plan)}
-    wanted |= {
+    checked = {name for text in plan.alteration.to_check.checks for name in referenced_columns(text)}
+    checked |= {name.lower() for name in _key_columns(plan)}
+    checked |= {
         new.name.lower() for old, new in zip(plan.old, plan.new, strict=True) if old.nullable > new.nullable
     }
-    names = [name for name in plan.old.names if name.lower() in wanted] or plan.old.names[:1]
+    names = [name for name in plan.old.names if name.lower() in checked] or plan.old.names[:1]
     keys = _key_columns(plan)
     kept: list[pa.RecordBatch] = []
     for batch in plan.base.scan(outside, ScanOptions(columns=tuple(names))):
@@ -295,7 +295,7 @@ def _key_columns(plan: _Plan) -> list[str]:
 
 
 def _staged_rows(fields: Sequence[dict[str, Any]], stage: Stage, session: SparkSession) -> DataFrame:
-    plain = [bare(field) for field in fields]
+    plain = [without_metadata(field) for field in fields]
     if not stage.rows:
         return session.createDataFrame([], StructType.fromJson({"type": "struct", "fields": plain}))
     return staged_rows(plain, [stage], session)
@@ -304,15 +304,17 @@ def _staged_rows(fields: Sequence[dict[str, Any]], stage: Stage, session: SparkS
 def _filled_rows(
     root: str, version: int, field: dict[str, Any], value: pa.Scalar, stage: Stage, session: SparkSession
 ) -> DataFrame:
-    """Return the rows of a version with one more column, of one value."""
+    """Return the rows of a version with one more column that has the same value in every row."""
     old = session.read.format("delta").option("versionAsOf", version).load(root)
-    schema = StructType.fromJson({"type": "struct", "fields": [bare(field)]})
+    schema = StructType.fromJson({"type": "struct", "fields": [without_metadata(field)]})
     if _is_simple(value.type):
         return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
-    return old.crossJoin(sf.broadcast(staged_rows([bare(field)], [stage], session)))
+    return old.crossJoin(sf.broadcast(staged_rows([without_metadata(field)], [stage], session)))
 
 
-def _is_simple(kind: pa.DataType) -> bool:
-    """Say whether Spark takes Python's values of a type for what they are."""
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return bool(is_number or pa.types.is_string(kind) or pa.types.is_boolean(kind))
+def _is_simple(arrow_type: pa.DataType) -> bool:
+    """Return whether Spark reads Python's values of a type exactly."""
+    is_number = (
+        pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
+    )
+    return bool(is_number or pa.types.is_string(arrow_type) or pa.types.is_boolean(arrow_type))

@@ -1,4 +1,4 @@
-"""ALTER TABLE through Spark Connect, which has no Delta transactions: what Spark's SQL can say."""
+"""ALTER TABLE through Spark Connect, which has no Delta transactions: what Spark's SQL can express."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparkport.catalog.ddl import (
 from sparkport.errors import UnsupportedOperationError
 from sparkport.expressions.alterations import Alteration
 from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.model.constraints import own_constraints, packed
+from sparkport.spark.model.constraints import constraint_properties, own_constraints
 from sparkport.spark.session.jobs import Work
 from sparkport.spark.sql_names import literal, quoted
 from sparkport.spark.types import spark_field
@@ -39,12 +39,12 @@ class Named(Protocol):
         raise NotImplementedError
 
 
-def work(table: Named, found: DeltaSnapshot, alteration: Alteration, change: TableChange) -> Work[None]:
-    """Return what makes the change in one commit. Raises UnsupportedOperationError where nothing can."""
+def work(table: Named, snapshot: DeltaSnapshot, alteration: Alteration, change: TableChange) -> Work[None]:
+    """Return work that makes the change in one commit. Raises UnsupportedOperationError if SQL cannot."""
     target = f"ALTER TABLE delta.{quoted(table.root)}"
-    changed = alteration.shape.constraints != own_constraints(found.metadata)
+    changed = alteration.shape.constraints != own_constraints(snapshot.metadata)
     match change:
-        case AddColumn(column) if column.nullable and (alteration.filled is None or not found.files):
+        case AddColumn(column) if column.nullable and (alteration.filled is None or not snapshot.files):
             # An empty append that widens the schema keeps the column's metadata; SQL would not.
             return functools.partial(_widen, table.root, spark_field(column))
         case RemoveColumn(name) if not changed:
@@ -54,7 +54,7 @@ def work(table: Named, found: DeltaSnapshot, alteration: Alteration, change: Tab
         case DropNotNull(name):
             return functools.partial(_run, f"{target} ALTER COLUMN {quoted(name)} DROP NOT NULL")
         case AddConstraint() if not alteration.checks_nulls:
-            ((key, text),) = packed(alteration.shape.constraints).items()
+            ((key, text),) = constraint_properties(alteration.shape.constraints).items()
             return functools.partial(_run, f"{target} SET TBLPROPERTIES ({literal(key)} = {literal(text)})")
         case _:
             raise UnsupportedOperationError(

@@ -1,4 +1,4 @@
-"""Make and move the folders of tables and schemas."""
+"""Create tables and schemas, and move their folders."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ from sparkport.catalog.tables import TableConstraints
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta_jvm import transactions as delta_transactions
 from sparkport.spark.delta_jvm.bridge import has_transactions
-from sparkport.spark.model.arrow_metadata import packed_metadata
+from sparkport.spark.model.arrow_metadata import metadata_properties
 from sparkport.spark.model.columns import rowid_spark_field
-from sparkport.spark.model.constraints import packed
+from sparkport.spark.model.constraints import constraint_properties
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.sql_names import literal, quoted
 from sparkport.spark.storage.filesystem import storage_of
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.types import spark_field
-from sparkport.spark.warehouse.trash import prune
+from sparkport.spark.warehouse.trash import remove_empty_name_folders
 
 SCHEMA_DETAILS = "_sparkport.json"
 
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
-    # A column of this type could not be added later otherwise.
+    # Without it a column of this type could not be added later.
     "delta.feature.timestampNtz": "supported",
-    # The log keeps the key of every statement that has one, and would do so for good.
+    # By default the log would keep the idempotency keys of statements forever.
     "delta.setTransactionRetentionDuration": "interval 30 days",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be made: an empty one; `notes` are the properties that are its own."""
+    """An empty table to create; `own_properties` are those that other new tables do not have."""
 
     root: str
     spark_schema: Mapping[str, Any]
     comment: str
-    notes: Mapping[str, str]
+    own_properties: Mapping[str, str]
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties of the table."""
-        return with_indexed_ids({**_PROPERTIES, **self.notes}, self.spark_schema)
+        """All properties of the table."""
+        return with_indexed_ids({**_PROPERTIES, **self.own_properties}, self.spark_schema)
 
 
 def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
-    """Return a table with these columns, and one for the row ids. Raises what `spark_field` does."""
+    """Return a table with these columns and one for the row ids. Raises what `spark_field` does."""
     fields = [*map(spark_field, arrow_schema), rowid_spark_field(arrow_schema)]
-    notes = packed(constraints) | packed_metadata(arrow_schema.metadata, comment)
-    return NewTable(root, {"type": "struct", "fields": fields}, comment, notes)
+    properties = constraint_properties(constraints) | metadata_properties(arrow_schema.metadata, comment)
+    return NewTable(root, {"type": "struct", "fields": fields}, comment, properties)
 
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
-    """Make a Delta table in one commit."""
+    """Create a Delta table in one commit."""
     if not has_transactions(session):
         _save(table, session, replaces=False)
         return
     if "://" not in table.root:
-        # Spark could only say that it failed, and not why.
+        # If Spark failed to make it, its error would not say why.
         Path(table.root).mkdir(parents=True, exist_ok=True)
     delta_transactions.forget(table.root, session)
     java = session._jsparkSession  # noqa: SLF001
@@ -82,7 +82,7 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
 
 
 def replace_delta(table: NewTable, session: SparkSession) -> None:
-    """Put a table in the place of another in one commit; older versions stay."""
+    """Replace a table by another in one commit; older versions stay."""
     if has_transactions(session):
         delta_transactions.replace(table.root, table.spark_schema, table.comment, table.properties, session)
     else:
@@ -90,24 +90,24 @@ def replace_delta(table: NewTable, session: SparkSession) -> None:
 
 
 def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
-    """Make or replace a table through Spark Connect, where its comment and notes come second."""
+    """Create or replace a table over Spark Connect, with a second commit for its comment and properties."""
     writer = session.createDataFrame([], StructType.fromJson(dict(table.spark_schema))).write.format("delta")
     mode = "overwrite" if replaces else "error"
     writer.mode(mode).option("overwriteSchema", replaces).options(
         **with_indexed_ids(_PROPERTIES, table.spark_schema)
     ).save(table.root)
-    notes = {**table.notes, **({"comment": table.comment} if table.comment else {})}
-    if notes:
-        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in notes.items())
+    properties = {**table.own_properties, **({"comment": table.comment} if table.comment else {})}
+    if properties:
+        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         session.sql(f"ALTER TABLE delta.{quoted(table.root)} SET TBLPROPERTIES ({settings})").collect()
 
 
 def make_schema(folder: str, details: Mapping[str, Any], hidden: str) -> None:
-    """Make a schema's folder with what is noted of it, at once. Raises FileExistsError if it is taken."""
+    """Create a schema's folder with its details, atomically. Raises FileExistsError if the folder exists."""
     if "://" not in folder:
         _make_schema_folder(Path(folder), details, Path(hidden))
         return
-    # A store has no folders but those that something is in.
+    # An object store has no empty folders.
     location = f"{folder}/{SCHEMA_DETAILS}"
     with storage_of(location).create(location) as file:
         file.write(json.dumps(details).encode())
@@ -122,31 +122,31 @@ def _make_schema_folder(folder: Path, details: Mapping[str, Any], hidden: Path) 
         move_folder(hidden, folder)
     except OSError:
         shutil.rmtree(hidden, ignore_errors=True)
-        prune(folder.parent)
+        remove_empty_name_folders(folder.parent)
         raise
 
 
 def schema_details(folder: str) -> dict[str, Any]:
-    """Return what is noted of a schema; nothing if others have made or changed the folder."""
+    """Return the details of a schema; nothing if others have created or changed the folder."""
     location = f"{folder}/{SCHEMA_DETAILS}"
     try:
-        found = json.loads(storage_of(location).read(location))
+        details = json.loads(storage_of(location).read(location))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return details if isinstance(details, dict) else {}
 
 
 def move_folder(folder: Path, target: Path) -> None:
-    """Give a folder another name, at once. Raises FileExistsError if it is taken."""
+    """Rename a folder atomically. Raises FileExistsError if the target exists."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.samefile(folder):
         raise FileExistsError(target)
     try:
         folder.rename(target)
     except OSError as error:
-        # Another server was faster.
+        # Another server has created the target meanwhile.
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
             raise FileExistsError(target) from error
         raise
     write_through(target.parent, folder.parent)
-    prune(folder.parent)
+    remove_empty_name_folders(folder.parent)

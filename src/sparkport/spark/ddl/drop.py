@@ -1,7 +1,7 @@
-"""Drop tables and schemas: what is theirs, and nothing that merely lies there.
+"""Drop tables and schemas: remove what belongs to them, and no files of others in their folders.
 
 On a local disk a table is moved to the trash, and a schema's folder is removed once it is empty. In an object
-store there are no folders: what is removed are the objects of the table, one by one if others lie among them.
+store there are no folders: the objects of the table are removed, one by one if there are others among them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.storage.filesystem import storage_of
 from sparkport.spark.storage.folder_names import MORE
 from sparkport.spark.storage.temp_folders import hold
-from sparkport.spark.warehouse.trash import Trash, prune
+from sparkport.spark.warehouse.trash import Trash, remove_empty_name_folders
 
 _log = structlog.get_logger("sparkport.spark")
 
 _LOG = "_delta_log"
 _COMMITTED = re.compile(r"_delta_log/\d{20}\.(?:json$|checkpoint\.)")
-# Files of a table besides those that its newest version names: of older ones, or of no version at all.
+# Files of a table that its newest version does not name: those of older versions, or of none.
 _OWN = re.compile(
     r"(?:_delta_log|_change_data|_delta_index|_sparkport)/.*"
     r"|(?:[^/]+/)*[^/]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*\.(?:parquet|bin|crc)"
@@ -37,10 +37,10 @@ _OWN = re.compile(
 
 
 def drop_table(root: str, trash: Trash, named: Collection[str] = ()) -> None:
-    """Make a table vanish: on a local disk at once, in a store when its log is gone.
+    """Drop a table: on a local disk atomically, in an object store from the moment its log is removed.
 
     `named` are the locations of the files that its newest version names. Raises PreconditionError if
-    another table lies within its folder.
+    its folder contains another table.
     """
     check_no_table_inside(root)
     if "://" in root:
@@ -54,9 +54,9 @@ def drop_table(root: str, trash: Trash, named: Collection[str] = ()) -> None:
 
 
 def remove_new_table(root: str, version: int, trash: Trash) -> bool:
-    """Remove a table for good that is at this version, and say whether it still was.
+    """Delete a table if it is still at this version, and return whether it was.
 
-    A commit of another server may come until the folder is moved: then it is moved back.
+    Another server may commit until the folder is moved: then it is moved back.
     """
     if "://" in root:
         drop_table(root, trash)
@@ -72,40 +72,40 @@ def remove_new_table(root: str, version: int, trash: Trash) -> bool:
 
 
 def _put(folder: Path, trash: Trash) -> Path | None:
-    """Move a folder to the trash and return where it is; None if there was no room but to delete it."""
+    """Move a folder to the trash and return its new path; None if it was deleted because the disk is full."""
     try:
         return trash.put(folder)
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
-    # Whoever drops a table on a full disk needs the room.
-    _log.warning("the disk is full: a dropped table is deleted at once", folder=folder.name)
+    # Whoever drops a table on a full disk needs the space.
+    _log.warning("disk full: dropped table deleted without going to the trash", folder=folder.name)
     trash.delete(folder)
     return None
 
 
 def _move_back(place: Path, folder: Path) -> None:
-    """Move a table from the trash to where it was, unless there is another one by now."""
+    """Move a table from the trash back to its folder, unless that exists again."""
     try:
         move_folder(place, folder)
     except FileExistsError:
-        _log.warning("a table stays in the trash: its name is taken", folder=folder.name)
+        _log.warning("table stays in the trash: another table has its name", folder=folder.name)
 
 
 def check_no_table_inside(root: str) -> None:
-    """Raise PreconditionError if another Delta table lies within the folder of a table."""
+    """Raise PreconditionError if the folder of a table contains another Delta table."""
     inner = next((path for path in _logs_below(root) if path != _LOG), None)
     if inner is not None:
         name = inner.removesuffix(f"/{_LOG}")
         raise PreconditionError(
-            f"another table lies within the folder of this one, in '{name}'; move it away first"
+            f"the folder of this table contains another table, in '{name}'; move that one away first"
         )
 
 
 def remove_remnant(root: str, trash: Trash) -> None:
-    """Clear the folder of a new table of what writers have left there without ever committing it.
+    """Remove what writers have left in a folder without committing a table there.
 
-    Anything else stays, and so does a table of a server that was faster.
+    Anything else stays, and so does a table that another server has created meanwhile.
     """
     files = remnant_files(root)
     if not files:
@@ -121,55 +121,58 @@ def remove_remnant(root: str, trash: Trash) -> None:
 
 
 def check_free(root: str, table: str) -> None:
-    """Raise PreconditionError if the folder for a new table has anything in it but a table."""
+    """Raise PreconditionError if the folder for a new table contains something that is not a table."""
     contents = storage_of(root).contents(root)
-    if contents and not any(map(_COMMITTED.match, contents)):  # Delta itself tells of a table
+    if contents and not any(map(_COMMITTED.match, contents)):  # of a table Delta itself raises an error
         raise PreconditionError(
-            f"the folder of table '{table}' holds '{contents[0]}', which is no table of this server;"
+            f"the folder of table '{table}' contains '{contents[0]}', which does not belong to a table;"
             " move it away first"
         )
 
 
 def check_droppable(schema: str, folders: Collection[str], tables: dict[str, str], *, cascade: bool) -> None:
-    """Make sure that a schema can be dropped; `tables` are the roots of its tables by name.
+    """Check that a schema can be dropped; `tables` are the roots of its tables by name.
 
-    Raises SchemaNotEmptyError if there are tables and no cascade, or anything in its folders that is not
-    known, and PreconditionError if a folder is a symbolic link.
+    Raises SchemaNotEmptyError if there are tables and no `cascade`, or other files in its folders, and
+    PreconditionError if a folder is a symbolic link.
     """
     roots = frozenset(tables.values())
-    others = [path for folder in folders for path in _strangers(folder, roots)]
+    others = [path for folder in folders for path in _foreign_entries(folder, roots)]
     if others or (tables and not cascade):
         raise SchemaNotEmptyError(schema, [] if cascade else list(tables), others)
     if any(os.path.islink(folder) for folder in folders if "://" not in folder):  # noqa: PTH114
-        raise PreconditionError(f"schema '{schema}' cannot be dropped: its folder is a symbolic link")
+        raise PreconditionError(
+            f"cannot drop schema '{schema}': its folder is a symbolic link; remove the link by hand"
+        )
 
 
 def remove_schema_folder(schema: str, folder: str, trash: Trash, hidden: Path) -> None:
-    """Remove a folder that has nothing in it but what this server has made for the schema itself.
+    """Remove a schema's folder that contains nothing but what this server has created for the schema itself.
 
-    `hidden` is where the marker waits meanwhile, which comes back if somebody has put a file there since.
+    The file with the schema's details is kept in `hidden` meanwhile, and moved back if the folder turns
+    out not to be empty.
     """
     if "://" in folder:
         _remove_schema_objects(schema, folder)
         return
     for path in list(_remnants(folder)):
         remove_remnant(path, trash)
-    marker = Path(folder, SCHEMA_DETAILS)
+    details = Path(folder, SCHEMA_DETAILS)
     hold(str(hidden.parent))
     hidden.mkdir()
     try:
         with contextlib.suppress(FileNotFoundError):
-            marker.rename(hidden / SCHEMA_DETAILS)
+            details.rename(hidden / SCHEMA_DETAILS)
         _remove_empty_folder(schema, folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            (hidden / SCHEMA_DETAILS).rename(marker)
+            (hidden / SCHEMA_DETAILS).rename(details)
         raise
     finally:
         (hidden / SCHEMA_DETAILS).unlink(missing_ok=True)
         hidden.rmdir()
     write_through(Path(folder).parent)
-    prune(Path(folder).parent)
+    remove_empty_name_folders(Path(folder).parent)
 
 
 def _remove_empty_folder(schema: str, folder: str) -> None:
@@ -179,35 +182,35 @@ def _remove_empty_folder(schema: str, folder: str) -> None:
                 os.rmdir(inner)  # noqa: PTH106  (never more than an empty folder)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-            raise SchemaNotEmptyError(schema, [], _strangers(folder, frozenset())) from error
+            raise SchemaNotEmptyError(schema, [], _foreign_entries(folder, frozenset())) from error
         raise
 
 
-def _strangers(folder: str, roots: frozenset[str]) -> list[str]:
-    """Return what lies in a schema's folder and is neither the schema's marker, a table nor a remnant."""
+def _foreign_entries(folder: str, roots: frozenset[str]) -> list[str]:
+    """Return what is in a schema's folder besides its tables, its details and remnants of tables."""
     if "://" in folder:
-        return _strange_objects(folder, roots)
+        return _foreign_objects(folder, roots)
     return [
         path.removeprefix(f"{folder}/")
         for path in _entries(folder)
-        if path not in roots and not _is_marker(folder, path) and not is_remnant(path)
+        if path not in roots and not _is_details(folder, path) and not is_remnant(path)
     ]
 
 
-def _strange_objects(folder: str, roots: frozenset[str]) -> list[str]:
+def _foreign_objects(folder: str, roots: frozenset[str]) -> list[str]:
     tables = tuple(f"{root}/" for root in roots)
-    found = {
+    names = {
         path.partition("/")[0]
         for path in storage_of(folder).contents(folder)
         if path != SCHEMA_DETAILS and not f"{folder}/{path}".startswith(tables)
     }
-    return sorted(name for name in found if not is_remnant(f"{folder}/{name}"))
+    return sorted(name for name in names if not is_remnant(f"{folder}/{name}"))
 
 
 def _entries(folder: str) -> Iterator[str]:
-    """Yield the paths of what is in a folder; of a folder for the rest of a long name, what is in that."""
+    """Yield the paths in a folder; folders that only continue a long name are searched themselves."""
     names: list[str] = []
-    with contextlib.suppress(FileNotFoundError):  # another server was faster
+    with contextlib.suppress(FileNotFoundError):  # another server has removed it
         names = sorted(os.listdir(folder))  # noqa: PTH208
     for name in names:
         path = f"{folder}/{name}"
@@ -221,12 +224,12 @@ def _remnants(folder: str) -> Iterator[str]:
     return (path for path in _entries(folder) if is_remnant(path))
 
 
-def _is_marker(folder: str, path: str) -> bool:
+def _is_details(folder: str, path: str) -> bool:
     return path == f"{folder}/{SCHEMA_DETAILS}" and Path(path).is_file() and not Path(path).is_symlink()
 
 
 def _logs_below(root: str) -> Iterator[str]:
-    """Yield the folders of logs within a folder, by relative path."""
+    """Yield the relative paths of the log folders within a folder."""
     if "://" in root:
         parents = {
             path.rpartition(f"{_LOG}/")[0] for path in storage_of(root).contents(root) if f"{_LOG}/" in path
@@ -248,7 +251,10 @@ def _drop_objects(root: str, named: Collection[str]) -> None:
         storage.remove(root)
         return
     _remove_objects(root, own)
-    _log.warning("objects of others stay where a table was dropped", objects=len(contents) - len(own))
+    _log.warning(
+        "dropped a table; objects that do not belong to it stay in its place",
+        objects=len(contents) - len(own),
+    )
 
 
 def _remove_schema_objects(schema: str, folder: str) -> None:
@@ -257,12 +263,12 @@ def _remove_schema_objects(schema: str, folder: str) -> None:
         _remove_objects(f"{folder}/{name}", remnant_files(f"{folder}/{name}"))
     if others := [path for path in storage.contents(folder) if path != SCHEMA_DETAILS]:
         raise SchemaNotEmptyError(schema, [], others)
-    # Of its objects alone the last would leave an empty folder, which is a schema too.
+    # Removing its objects one by one would leave an empty folder, which is a schema too.
     storage.remove(folder)
 
 
 def _remove_objects(folder: str, paths: Collection[str]) -> None:
-    """Remove objects one by one, and what Arrow leaves of folders if those were all."""
+    """Remove objects one by one, and the folder marker that Arrow leaves if those were all."""
     storage = storage_of(folder)
     for path in paths:
         storage.unlink(f"{folder}/{path}")

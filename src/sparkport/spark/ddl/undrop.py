@@ -1,4 +1,4 @@
-"""Bring dropped tables back from the trash."""
+"""Restore dropped tables from the trash."""
 
 from __future__ import annotations
 
@@ -17,47 +17,49 @@ from sparkport.spark.warehouse.trash import DroppedTable
 
 
 def find(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str) -> DroppedTable:
-    """Return the table of that name that was dropped last, in any letter case.
+    """Return the table of that name, in any letter case, that was dropped last.
 
-    Raises NotFoundError if there is none in the trash, and AlreadyExistsError if the name is taken.
+    Raises NotFoundError if there is none in the trash, and AlreadyExistsError if the name is in use.
     """
     path = f"{schema}.{name}"
     if "://" in engine.warehouse.root:
-        raise UnsupportedOperationError("table", path, "undrop: in an object store a dropped table is gone")
+        raise UnsupportedOperationError(
+            "table", path, "undrop: in an object store dropped tables are deleted at once"
+        )
     dropped = engine.trash.tables()
-    alike = [table for table in dropped if _folded(table.schema, table.name) == _folded(schema, name)]
+    alike = [table for table in dropped if _lower(table.schema, table.name) == _lower(schema, name)]
     if not alike:
         raise NotFoundError("dropped table", path, [table.name for table in dropped])
-    found = next((table for table in alike if (table.schema, table.name) == (schema, name)), alike[0])
-    now = catalog.schema(call, found.schema)
-    if now is not None and now.table(call, found.name) is not None:
-        raise AlreadyExistsError("table", f"{now.name}.{found.name}")
-    return found
+    newest = next((table for table in alike if (table.schema, table.name) == (schema, name)), alike[0])
+    existing = catalog.schema(call, newest.schema)
+    if existing is not None and existing.table(call, newest.name) is not None:
+        raise AlreadyExistsError("table", f"{existing.name}.{newest.name}")
+    return newest
 
 
 def restore(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str) -> tuple[DroppedTable, str]:
-    """Bring back the table of that name that was dropped last, and return it with the root that it has now.
+    """Restore the table of that name that was dropped last, and return it with its new root.
 
-    A schema that is gone comes back with it. The caller has made sure that nobody else moves folders.
+    A schema that was dropped too is restored with it. The caller holds the lock for moving folders.
     Raises what `find` does.
     """
     dropped = find(call, engine, catalog, schema, name)
     path = f"{dropped.schema}.{dropped.name}"
-    target = _place_of(call, engine, catalog, dropped)
+    target = _target_folder(call, engine, catalog, dropped)
     remove_remnant(str(target), engine.trash)
-    # Spark may know the folder from before.
+    # Spark may have cached the folder before the DROP.
     engine.jobs.run(call, path, functools.partial(delta_transactions.forget, str(target)))
     try:
         move_folder(dropped.folder, target)
     except FileExistsError as error:
         raise AlreadyExistsError("table", path) from error
-    except FileNotFoundError as error:  # another server has removed it, or brought it back
+    except FileNotFoundError as error:  # another server has removed or restored it
         raise NotFoundError("dropped table", path) from error
     return dropped, str(target)
 
 
-def _place_of(call: Call, engine: Engine, catalog: Catalog, dropped: DroppedTable) -> Path:
-    """Return where a dropped table belongs: where it was, unless that is no longer of its schema."""
+def _target_folder(call: Call, engine: Engine, catalog: Catalog, dropped: DroppedTable) -> Path:
+    """Return the folder to restore a table to: the one it had, unless its schema has another folder now."""
     schema = catalog.schema(call, dropped.schema)
     name = dropped.schema if schema is None else schema.name
     if name == DEFAULT_SCHEMA:
@@ -68,5 +70,5 @@ def _place_of(call: Call, engine: Engine, catalog: Catalog, dropped: DroppedTabl
     return Path(engine.warehouse.table_folder(name, dropped.name))
 
 
-def _folded(schema: str, name: str) -> tuple[str, str]:
+def _lower(schema: str, name: str) -> tuple[str, str]:
     return schema.lower(), name.lower()

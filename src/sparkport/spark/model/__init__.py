@@ -1,1 +1,1 @@
-"""What a Delta table is to the server: columns, constraints, schema."""
+"""The server's model of a Delta table: columns, constraints, schema evolution."""

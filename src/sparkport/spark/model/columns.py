@@ -1,4 +1,4 @@
-"""The columns of a Delta table: as clients see them, as they are stored, as files name them."""
+"""The columns of a Delta table: as clients see them, as they are stored, and as they are in files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from sparkport.spark.types.storage import is_year_month
 from sparkport.spark.worker.parquet import ColumnRead
 
 ROWID_KEY = "sparkport.rowid"
-"""What marks, in a Spark column's metadata, the one that keeps the row ids."""
+"""The key in a Spark column's metadata that marks the column of the row ids."""
 _ROWID_COLUMN = "_sparkport_rowid"
 _FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column: `exact` as clients see it, `stored` under the same name, `physical` as in files.
+    """One column: `exact` as clients see it, `stored` with the same name, `physical` as in files.
 
-    `logical` is its name in Spark, which is another for the row id alone. Of a type that Arrow does
-    not have, clients get the values as text; a padded one is not in files as clients see it. The
-    row id of a table that has no column for it is absent.
+    `logical` is its name in Spark, which differs for the row id only. Values of a type that Arrow does
+    not have are sent to clients as text; those of a padded column are not in files as clients see them.
+    The row id of a table that has no column for it is absent.
     """
 
     exact: pa.Field
@@ -48,27 +48,27 @@ class TableColumn:
 
     @property
     def is_as_stored(self) -> bool:
-        """Whether what the log and Spark say of its values holds for those that clients get."""
+        """Whether the values that clients get are those of the log's statistics and of Spark."""
         return not (self.is_text_of_another or self.is_padded)
 
     @property
     def read(self) -> ColumnRead:
-        """How a task reads it."""
+        """How a task reads the column from files."""
         return ColumnRead(self.physical, self.stored)
 
     @property
     def logged(self) -> StoredColumn:
-        """How the log speaks of it."""
+        """The column as the log's statistics name it."""
         return StoredColumn((self.physical.name,), self.stored.type)
 
     @property
     def logged_fields(self) -> dict[tuple[str, ...], StoredColumn]:
-        """How the log speaks of it and of the fields within it, by the paths of their targets."""
+        """The column and its nested fields as the log's statistics name them, by the path of the target."""
         name = self.physical.name
-        return dict(_logged((name,), (name,), self.stored.type, self.physical.type))
+        return dict(_iter_logged((name,), (name,), self.stored.type, self.physical.type))
 
     def target(self, *, by_logical_name: bool = False) -> ColumnTarget:
-        """How a predicate finds it in what tasks have read, or in a query of Spark's."""
+        """Return the target of predicates on the column, in files or by its name in Spark."""
         name = self.logical if by_logical_name else self.physical.name
         return _target((name,), self.exact, self.stored.type, has_fields=self.is_as_stored)
 
@@ -78,7 +78,7 @@ def _target(
 ) -> ColumnTarget:
     allowed = pushable(exact)
     fields: tuple[ColumnTarget, ...] = ()
-    # Other types may be stored as structs too, but not field by field.
+    # Other types may be stored as structs too, but without corresponding fields.
     if has_fields and pa.types.is_struct(exact.type) and pa.types.is_struct(stored):
         fields = tuple(
             _target((*path, inner.name), field, inner.type)
@@ -90,25 +90,25 @@ def _target(
         exact=exact,
         equality=allowed.equality,
         order=allowed.order,
-        encode=functools.partial(_encoded, exact),
+        encode=functools.partial(_encode_or_none, exact),
         fields=fields,
     )
 
 
-def _encoded(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
+def _encode_or_none(exact: pa.Field, value: pa.Scalar) -> pa.Scalar | None:
     try:
         return encode_scalar(value, exact)
     except InvalidRequestError:
-        return None  # no stored value is exactly this one
+        return None  # no stored value equals this one
 
 
-def _logged(
+def _iter_logged(
     path: tuple[str, ...], names: tuple[str, ...], stored: pa.DataType, physical: pa.DataType
 ) -> Iterator[tuple[tuple[str, ...], StoredColumn]]:
     yield path, StoredColumn(names, stored)
     if pa.types.is_struct(stored) and pa.types.is_struct(physical):
         for field, inner in zip(stored, physical, strict=True):
-            yield from _logged((*path, field.name), (*names, inner.name), field.type, inner.type)
+            yield from _iter_logged((*path, field.name), (*names, inner.name), field.type, inner.type)
 
 
 def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
@@ -143,14 +143,14 @@ def _absent_id(plain: pa.Schema) -> TableColumn:
 
 
 def has_ids(metadata: Metadata) -> bool:
-    """Tell whether a table has a column for the row ids."""
+    """Return whether a table has a column for the row ids."""
     return any(ROWID_KEY in (field.get("metadata") or {}) for field in metadata.schema["fields"])
 
 
 def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:
-    """Return the column of a Spark schema that keeps the row ids, under a name that is free."""
+    """Return the Spark field for the row ids, with a name that no column has."""
     name = _ROWID_COLUMN
-    while name in (known.lower() for known in arrow_schema.names):
+    while name in (existing.lower() for existing in arrow_schema.names):
         name = f"_{name}"
     details = {ROWID_KEY: True, "comment": "identifies the row; kept by sparkport"}
     return {"name": name, "type": "long", "nullable": True, "metadata": details}
@@ -163,7 +163,7 @@ def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool =
     return _column_of(field, mode, is_partition)
 
 
-@functools.lru_cache(maxsize=16_384)  # the tables of a warehouse have many columns alike
+@functools.lru_cache(maxsize=16_384)  # many columns of a warehouse are equal
 def _plain_column(name: str, spark_type: str, nullable: bool, is_partition: bool) -> TableColumn:
     return _column_of({"name": name, "type": spark_type, "nullable": nullable}, "none", is_partition)
 
@@ -187,7 +187,7 @@ def _column_of(field: dict[str, Any], mode: str, is_partition: bool) -> TableCol
 
 
 def text_column(field: dict[str, Any]) -> TableColumn:
-    """Return the column for a field whose values clients get as text."""
+    """Return the column for a field whose values are sent to clients as text."""
     name = field["name"]
     text = pa.field(name, pa.string(), field["nullable"])
     return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)

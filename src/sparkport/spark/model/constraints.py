@@ -1,4 +1,4 @@
-"""The constraints of a Delta table: a property for ours, and the CHECKs that Delta has itself."""
+"""The constraints of a Delta table: sparkport's own in a property, and the CHECKs that Delta enforces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONSTRAINTS_KEY = "sparkport.constraints"
 _DELTA_CHECK = "delta.constraints."
 
 
-def packed(constraints: TableConstraints) -> dict[str, str]:
-    """Return the properties that keep the constraints; none if there are none."""
+def constraint_properties(constraints: TableConstraints) -> dict[str, str]:
+    """Return the table properties that keep the constraints; none if there are none."""
     if constraints == TableConstraints():
         return {}
     parts = {
@@ -40,7 +40,7 @@ def delta_checks(metadata: Metadata) -> tuple[str, ...]:
     return tuple(text for key, text in metadata.configuration.items() if key.startswith(_DELTA_CHECK))
 
 
-def shown_constraints(metadata: Metadata) -> TableConstraints:
-    """Return all constraints, each as its owner words it."""
+def all_constraints(metadata: Metadata) -> TableConstraints:
+    """Return all constraints: sparkport's in DuckDB's SQL, Delta's in Spark's SQL."""
     own = own_constraints(metadata)
     return TableConstraints(own.checks + delta_checks(metadata), own.primary_key, own.unique_keys)

@@ -1,4 +1,4 @@
-"""The Spark schema of a table after an ALTER: what Delta and others have noted on columns stays."""
+"""The Spark schema of a table after an ALTER, which keeps the metadata that others have set on columns."""
 
 from __future__ import annotations
 
@@ -17,115 +17,115 @@ _COMMENT = "comment"
 SparkField = dict[str, Any]
 
 
-def evolved(
+def evolve_schema(
     spark_schema: Mapping[str, Any], old: pa.Schema, new: pa.Schema, change: TableChange
 ) -> tuple[dict[str, Any], bool]:
     """Return the Spark schema for the new columns, and whether stored values can stay as they are.
 
-    The columns have no row id; the Spark schema keeps its own.
+    `old` and `new` have no row id; that of the Spark schema is kept.
     """
     own = [field for field in spark_schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
     hidden = [field for field in spark_schema["fields"] if ROWID_KEY in (field.get("metadata") or {})]
     stays = True
     fields: list[SparkField] = []
-    gone = _removed(old, new)
-    left = [(field, old.field(at)) for at, field in enumerate(own) if at != gone]
-    for at, wanted in enumerate(new):
-        if at >= len(left):
-            fields.append(spark_field(wanted))
+    removed = _removed_index(old, new)
+    kept = [(field, old.field(index)) for index, field in enumerate(own) if index != removed]
+    for index, target in enumerate(new):
+        if index >= len(kept):
+            fields.append(spark_field(target))
             continue
-        stored, before = left[at]
-        if wanted.equals(before, check_metadata=True):
+        stored, before = kept[index]
+        if target.equals(before, check_metadata=True):
             fields.append(stored)
-        elif wanted.type == before.type:
-            fields.append(_noted(stored, before, wanted))
+        elif target.type == before.type:
+            fields.append(_with_metadata_of(stored, before, target))
         else:
-            grafted = _with_fields(stored, wanted, change)
-            stays = stays and grafted is not None
-            fields.append(grafted or spark_field(wanted))
+            merged = _with_fields(stored, target, change)
+            stays = stays and merged is not None
+            fields.append(merged or spark_field(target))
     if hidden:
-        fields.append(_out_of_the_way(hidden[0], new))
+        fields.append(_with_free_name(hidden[0], new))
     return {"type": "struct", "fields": fields}, stays
 
 
-def bare(field: Mapping[str, Any]) -> SparkField:
-    """Return a field without metadata, by which Spark would look for physical names in a staged file."""
+def without_metadata(field: Mapping[str, Any]) -> SparkField:
+    """Return a field without metadata, which would make Spark look for physical names in a staged file."""
     return {"name": field["name"], "type": field["type"], "nullable": True, "metadata": {}}
 
 
-def _out_of_the_way(hidden: SparkField, new: pa.Schema) -> SparkField:
-    """Return the column of the row ids under a name that no column of the user has."""
+def _with_free_name(hidden: SparkField, new: pa.Schema) -> SparkField:
+    """Return the column of the row ids, renamed if a column of the user has its name."""
     if hidden["name"].lower() not in (name.lower() for name in new.names):
         return hidden
     return {**hidden, "name": rowid_spark_field(new)["name"]}
 
 
-def _removed(old: pa.Schema, new: pa.Schema) -> int | None:
+def _removed_index(old: pa.Schema, new: pa.Schema) -> int | None:
     if len(new) >= len(old):
         return None
-    return next((at for at, name in enumerate(new.names) if name != old.names[at]), len(new))
+    return next((index for index, name in enumerate(new.names) if name != old.names[index]), len(new))
 
 
-def _noted(stored: SparkField, before: pa.Field, wanted: pa.Field) -> SparkField:
-    """Return the column under another name, nullability, comment or default."""
-    notes = dict(stored.get("metadata") or {})
-    old, new = before.metadata or {}, wanted.metadata or {}
+def _with_metadata_of(stored: SparkField, before: pa.Field, target: pa.Field) -> SparkField:
+    """Return the column with another name, nullability, comment or default."""
+    metadata = dict(stored.get("metadata") or {})
+    old, new = before.metadata or {}, target.metadata or {}
     if old.get(b"default") != new.get(b"default"):
-        notes.pop(_SPARK_DEFAULT, None)
-        _put(notes, DEFAULT_KEY, new.get(b"default"))
+        metadata.pop(_SPARK_DEFAULT, None)
+        _put(metadata, DEFAULT_KEY, new.get(b"default"))
     if old.get(b"comment") != new.get(b"comment"):
-        _put(notes, _COMMENT, new.get(b"comment"))
-    return {**stored, "name": wanted.name, "nullable": wanted.nullable, "metadata": notes}
+        _put(metadata, _COMMENT, new.get(b"comment"))
+    return {**stored, "name": target.name, "nullable": target.nullable, "metadata": metadata}
 
 
-def _put(notes: dict[str, Any], key: str, value: bytes | None) -> None:
+def _put(metadata: dict[str, Any], key: str, value: bytes | None) -> None:
     if value is None:
-        notes.pop(key, None)
+        metadata.pop(key, None)
     else:
-        notes[key] = value.decode()
+        metadata[key] = value.decode()
 
 
-def _with_fields(stored: SparkField, wanted: pa.Field, change: TableChange) -> SparkField | None:
+def _with_fields(stored: SparkField, target: pa.Field, change: TableChange) -> SparkField | None:
     """Return a struct column with other fields, or None if it is not stored as a struct."""
-    if not isinstance(wanted.type, pa.StructType) or not isinstance(stored["type"], dict):
+    if not isinstance(target.type, pa.StructType) or not isinstance(stored["type"], dict):
         return None
-    fresh = spark_field(wanted)
+    fresh = spark_field(target)
     renamed = change.path[1:] if isinstance(change, RenameField) else ()
     new_name = change.new_name if isinstance(change, RenameField) else ""
-    kind = _grafted(stored["type"], fresh["type"], renamed, new_name)
-    if kind is None:
+    spark_type = _merge_struct(stored["type"], fresh["type"], renamed, new_name)
+    if spark_type is None:
         return None
-    notes = {key: value for key, value in stored["metadata"].items() if key != ARROW_KEY}
+    metadata = {key: value for key, value in stored["metadata"].items() if key != ARROW_KEY}
     if ARROW_KEY in fresh["metadata"]:
-        notes[ARROW_KEY] = fresh["metadata"][ARROW_KEY]
-    return {**stored, "type": kind, "metadata": notes}
+        metadata[ARROW_KEY] = fresh["metadata"][ARROW_KEY]
+    return {**stored, "type": spark_type, "metadata": metadata}
 
 
-def _grafted(
+def _merge_struct(
     stored: dict[str, Any],
     fresh: Any,  # noqa: ANN401  (JSON is untyped)
     renamed: tuple[str, ...],
     new_name: str,
 ) -> dict[str, Any] | None:
-    """Return a fresh struct type whose fields are those that are stored, as far as they are the same."""
+    """Return the fresh struct type with the stored definition of every field that stays."""
     if stored["type"] != "struct" or not isinstance(fresh, dict) or fresh["type"] != "struct":
         return None
-    known = {field["name"].lower(): field for field in stored["fields"]}
+    by_name = {field["name"].lower(): field for field in stored["fields"]}
     fields: list[SparkField] = []
     for field in fresh["fields"]:
         is_renamed = len(renamed) == 1 and field["name"] == new_name
         name = renamed[0].lower() if is_renamed else field["name"].lower()
-        before = known.get(name)
+        before = by_name.get(name)
         if before is None:
             fields.append(field)
             continue
-        kind = before["type"]
-        if isinstance(kind, dict) and kind["type"] == "struct":
+        spark_type = before["type"]
+        if isinstance(spark_type, dict) and spark_type["type"] == "struct":
             deeper = renamed[1:] if renamed and renamed[0].lower() == name else ()
-            kind = _grafted(kind, field["type"], deeper, new_name)
-            if kind is None:
+            spark_type = _merge_struct(spark_type, field["type"], deeper, new_name)
+            if spark_type is None:
                 return None
-        elif not isinstance(kind, dict) and isinstance(field["type"], dict):
+        elif not isinstance(spark_type, dict) and isinstance(field["type"], dict):
             return None
-        fields.append({**before, "name": field["name"], "type": kind})
+        fields.append({**before, "name": field["name"], "type": spark_type})
     return {"type": "struct", "fields": fields}

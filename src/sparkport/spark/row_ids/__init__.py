@@ -1,1 +1,1 @@
-"""Row ids: handing them out, and finding rows by them."""
+"""Row ids: allocating them, and stand-ins for rows that have none yet."""

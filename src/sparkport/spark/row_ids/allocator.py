@@ -1,4 +1,4 @@
-"""Row ids that are never handed out twice."""
+"""Allocate row ids that are never used twice."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from sparkport.spark.delta.durability import write_through
 from sparkport.spark.errors import writing
 from sparkport.spark.storage.folder_names import table_label
 
-# An id is the number of a block, claimed by one server for good, and a number in it.
+# An id is the number of a block, which one server has claimed forever, and a number within the block.
 _BLOCK_BITS = 32
 _BLOCK_ROWS = 1 << _BLOCK_BITS
 _BLOCKS = 1 << (63 - _BLOCK_BITS)
 _FOLDER = "_sparkport/rowids"
 
 
-class RowIds:
-    """Hands out the ids of one table.
+class RowIdAllocator:
+    """Allocates the row ids of one table.
 
-    A server claims a block of ids by making a file of its number in a folder of the table's id, which only
-    one can do. In stores where that cannot be told, it takes one of two thousand million blocks by
-    chance. `greatest` tells the greatest id that is in the table, which may be a copy of another with the
-    ids of that.
+    A server claims a block of ids by creating a file named after its number, which only one server can do.
+    In stores that cannot create files exclusively it picks one of two billion blocks at random.
+    `greatest` returns the greatest id in the table, which may be a copy of another table with its ids.
     """
 
     def __init__(self, root: str, table_id: str, greatest: Callable[[], int] = lambda: -1) -> None:
@@ -40,7 +39,7 @@ class RowIds:
         self._next = self._end = 0
 
     def take(self, count: int) -> npt.NDArray[np.int64]:
-        """Return ids that nobody has or will have. Raises what `writing` does."""
+        """Return ids that no other row has or will have. Raises what `writing` does."""
         parts = []
         with self._lock:
             while count:
@@ -53,7 +52,7 @@ class RowIds:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def ranges(self, count: int, size: int) -> list[int]:
-        """Return the first ids of so many ranges, each of `size` ids that nobody has or will have."""
+        """Return the first ids of `count` ranges, each of `size` ids that no other row has or will have."""
         size = min(size, _BLOCK_ROWS)
         firsts = []
         with self._lock:
@@ -65,15 +64,15 @@ class RowIds:
         return firsts
 
     def _begin_block(self) -> None:
-        block = self._claimed()
+        block = self._claim_block()
         self._next, self._end = block << _BLOCK_BITS, (block + 1) << _BLOCK_BITS
 
-    def _claimed(self) -> int:
+    def _claim_block(self) -> int:
         if self._folder is None:
             return secrets.randbelow(_BLOCKS)
         own = self._folder / self.table_id
         with writing():
-            self._make(own)
+            self._make_folder(own)
             block = 1 + max(_greatest_claim(self._folder), self._greatest() >> _BLOCK_BITS)
             while True:
                 try:
@@ -84,8 +83,8 @@ class RowIds:
                     write_through(own / str(block), own, own.parent, own.parent.parent)
                     return block
 
-    def _make(self, folder: Path) -> None:
-        """Make the folder of claims in that of the table. Raises NotFoundError if the table is gone."""
+    def _make_folder(self, folder: Path) -> None:
+        """Create the folder of claims in the table's folder. Raises NotFoundError if the table is gone."""
         try:
             for level in (folder.parent.parent, folder.parent, folder):
                 level.mkdir(exist_ok=True)
@@ -94,9 +93,9 @@ class RowIds:
 
 
 def _greatest_claim(folder: Path) -> int:
-    """Return the greatest block that was ever claimed in a folder of tables, -1 if none was.
+    """Return the greatest block that was ever claimed in a table's folder, -1 if none was.
 
-    A table that was replaced has another id: the rows of its older versions keep theirs all the same.
+    It counts the claims of replaced tables too: the rows of their older versions keep their ids.
     """
     names = [name for _, _, files in os.walk(folder) for name in files]
     return max((int(name) for name in names if name.isdigit()), default=-1)

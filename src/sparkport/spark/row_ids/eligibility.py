@@ -1,4 +1,4 @@
-"""Which tables may get row ids: a column for them, or ids in rows that others have added."""
+"""Decide which tables may get row ids: a column for them, or ids for rows that others have added."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
 
 PROPERTY = "sparkport.adopt"
-"""The table property that forbids (`false`) to add a column for the row ids, whatever the server does."""
+"""The table property that, set to `false`, forbids to add a column for the row ids."""
 
 _NEWEST_WRITER = 7
 _IDENTITY = "delta.identity.start"
 
 
 def is_adoptable(protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether a table without a column for the row ids may get one."""
+    """Return whether a table without a column for the row ids may get one."""
     return metadata.configuration.get(PROPERTY, "true").lower() != "false" and can_rewrite(protocol, metadata)
 
 
 def can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether rows of a table may be written again with nothing but their ids changed."""
+    """Return whether rows of a table may be rewritten with nothing but their ids changed."""
     if metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
         return False
     if any(_IDENTITY in (field.get("metadata") or {}) for field in metadata.schema["fields"]):

@@ -1,4 +1,4 @@
-"""Row ids in bulk."""
+"""Arrays of row ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of the row ids: without them every UPDATE would read every file."""
+"""Make Delta keep statistics of the row ids: without them every UPDATE would read every file."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _ALL = -1
 
 
 def with_indexed_ids(configuration: Mapping[str, str], spark_schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the properties of a table, such that Delta keeps statistics of its row ids.
+    """Return the properties of a table, changed such that Delta keeps statistics of its row ids.
 
-    Delta does so for the first columns only, and the ids come last.
+    By default Delta keeps statistics of the first columns only, and the row id is the last one.
     """
-    found = dict(configuration)
+    properties = dict(configuration)
     fields = spark_schema["fields"]
     hidden = next((field["name"] for field in fields if ROWID_KEY in (field.get("metadata") or {})), None)
     if hidden is None:
-        return found
-    if _NAMES in found:
-        names = [name.strip().strip("`") for name in found[_NAMES].split(",")]
+        return properties
+    if (listed := properties.get(_NAMES)) is not None:
+        names = [name.strip().strip("`") for name in listed.split(",")]
         if hidden not in names:
-            found[_NAMES] = f"{found[_NAMES]},{quoted(hidden)}" if found[_NAMES].strip() else quoted(hidden)
-        return found
+            properties[_NAMES] = f"{listed},{quoted(hidden)}" if listed.strip() else quoted(hidden)
+        return properties
     needed = sum(1 for _ in _leaves(spark_schema))
-    present = int(found.get(_COUNT, _DEFAULT_COUNT))
-    if present != _ALL and present < needed:
-        found[_COUNT] = str(needed)
-    return found
+    count = int(properties.get(_COUNT, _DEFAULT_COUNT))
+    if count != _ALL and count < needed:
+        properties[_COUNT] = str(needed)
+    return properties
 
 
-def _leaves(kind: Any) -> Iterator[object]:  # noqa: ANN401  (JSON is untyped)
-    match kind:
+def _leaves(spark_type: Any) -> Iterator[object]:  # noqa: ANN401  (JSON is untyped)
+    match spark_type:
         case {"type": "struct", "fields": list() as fields}:
             for field in fields:
                 yield from _leaves(field["type"])

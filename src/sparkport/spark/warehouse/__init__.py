@@ -1,1 +1,1 @@
-"""A folder of Delta tables: what is in it, as of when, and who uses it."""
+"""A warehouse of Delta tables: its listing, the snapshots of transactions, its trash, and its servers."""

@@ -1,8 +1,8 @@
-"""Which servers use a warehouse: each keeps a lease there, and is told of the others.
+"""Detect other servers that use the same warehouse: each one keeps a lease there.
 
-In a folder it is a lock file, which counts for as long as its process runs; that of a server on another
-machine, like an object in a store, for as long as it is renewed. Every server has a lease of its own, so that
-nothing has to be won or given back: whoever writes first and looks then sees all that came before.
+In a local folder a lease is a lock file, which is valid while its process runs; that of a server on another
+machine, like an object in a store, while it is renewed. Every server has a lease of its own, so there is
+nothing to compete for: whoever writes its lease first and lists the leases then sees all earlier ones.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _log = structlog.get_logger("sparkport.spark")
 RENEW_SECONDS = 15.0
 _VALID_SECONDS = 60.0
 _KEPT_SECONDS = 86_400.0
-_LOCAL_ADVICE = "UNIQUE and PRIMARY KEY are kept for the rows of one server only"
+_LOCAL_ADVICE = "UNIQUE and PRIMARY KEY are enforced among the rows of one server only"
 _STORE_ADVICE = (
-    "in an object store Delta may lose commits of several drivers: stop all servers but one,"
-    " or set up spark.delta.logStore for several"
+    "in an object store Delta may lose commits of concurrent writers: stop all servers but one,"
+    " or configure spark.delta.logStore for multiple writers"
 )
 
 
@@ -40,36 +40,36 @@ class Lease:
         self._folder = f"{warehouse}/_sparkport/servers"
         self._is_local = "://" not in warehouse
         self._location = f"{self._folder}/{lock_files.PROCESS}{lock_files.SUFFIX}"
-        self._known: set[str] = set()
-        self._is_refused = False
+        self._reported: set[str] = set()
+        self._has_failed = False
         self._about = json.dumps(
             {"host": socket.gethostname(), "pid": os.getpid(), "started": datetime.now(UTC).isoformat()}
         ).encode()
 
     def renew(self) -> None:
-        """Say that this server is there, and log a warning for each other one that was not there before."""
+        """Renew the lease of this server, and log a warning for each other server that is new."""
         try:
             self._write()
         except OSError as error:
-            if not self._is_refused:
-                self._is_refused = True
-                _log.warning("other servers cannot see that this one uses the warehouse", reason=str(error))
+            if not self._has_failed:
+                self._has_failed = True
+                _log.warning("lease not written: other servers cannot detect this one", reason=str(error))
         try:
             others = self.others()
         except OSError as error:
-            _log.debug("the leases of other servers cannot be read", reason=str(error))
+            _log.debug("leases of other servers not readable", reason=str(error))
             return
-        for name in sorted(others - self._known):
+        for name in sorted(others - self._reported):
             advice = _LOCAL_ADVICE if self._is_local else _STORE_ADVICE
             _log.warning("another server uses this warehouse", **self._read(name), advice=advice)
-        self._known = others
+        self._reported = others
 
     def release(self) -> None:
-        """Say that this server is gone."""
+        """Remove the lease of this server."""
         if self._is_local:
             lock_files.release(Path(self._folder))
             return
-        with contextlib.suppress(OSError):  # it ends by itself
+        with contextlib.suppress(OSError):  # it expires
             storage_of(self._location).unlink(self._location)
 
     def others(self) -> set[str]:
@@ -78,7 +78,7 @@ class Lease:
             times = storage_of(self._folder).modification_times(self._folder)
         except (FileNotFoundError, NotADirectoryError):
             return set()
-        # By the clock of whoever keeps the files, if that can be asked.
+        # By the clock of the storage if our own lease is there, else by ours.
         now = times.pop(Path(self._location).name, int(time.time() * 1000))
         return {name for name, renewed in times.items() if self._is_alive(name, (now - renewed) / 1000)}
 

@@ -1,4 +1,4 @@
-"""A folder of Delta tables, laid out as Spark does: `<schema>.db/<table>`, and `<table>` in `default`."""
+"""List the tables of a warehouse in Spark's layout: `<schema>.db/<table>`, and `<table>` for `default`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = structlog.get_logger("sparkport.spark")
 DEFAULT_SCHEMA = "default"
 _LOG = "_delta_log"
 _SUFFIX = ".db"
-# File systems note times in ticks: within one, a change may leave the time as it was.
+# The time of a folder has a coarse resolution: a second change within one tick may not show.
 _TICK_NS = 100_000_000
 _REMOTE_SECONDS = 2.0
 
@@ -32,9 +32,9 @@ _Newest: TypeAlias = tuple[int, Stamp | None]
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table of the warehouse: where it is, and its newest version.
+    """A table of the warehouse: its root and its newest version.
 
-    `stamp` tells a commit from that of another table that took the place of this one.
+    `stamp` tells its newest commit from that of another table that replaces this one later.
     """
 
     schema: str
@@ -46,17 +46,17 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All tables at one moment, by schema. `version` rises from one listing to a different one."""
+    """All tables at one moment, by schema. `version` increases whenever a listing differs from the last."""
 
     version: int
     schemas: Mapping[str, Mapping[str, TableEntry]]
 
 
 class Warehouse:
-    """Knows which tables there are. Others may add, change and drop tables meanwhile.
+    """Lists the tables of a warehouse, which others may add, change and drop at any time.
 
-    On a local disk every listing has all that is there, and costs one look at the time
-    of each folder. Other stores are listed again after a few seconds.
+    On a local disk every listing is current, and costs one `stat` of each folder. Other stores are
+    listed again after a few seconds.
     """
 
     def __init__(self, root: str, *, clock: Callable[[], float] = time.time) -> None:
@@ -64,79 +64,79 @@ class Warehouse:
         self._clock = clock
         self._is_local = "://" not in self.root
         if self._is_local:
-            # Spark has another current folder, and takes a relative path for a name.
+            # Spark has another working directory, and takes a relative path for a name.
             self.root = os.path.abspath(self.root)  # noqa: PTH100  (Path.resolve would follow links)
         storage = storage_of(self.root)
         self._folders: _Folders = _LocalFolders(storage, self.root) if self._is_local else _Folders(storage)
         self._lock = threading.Lock()
-        # Later than any version of a server that ran before on the same folder.
+        # Greater than any version of an earlier server on the same folder.
         self._listing = Listing(int(clock() * 1000), {})
         self._listed_at = float("-inf")
 
     def schema_folder(self, name: str) -> str:
-        """Return where the tables of a schema lie."""
+        """Return the folder of a schema."""
         if name.lower() == DEFAULT_SCHEMA:
             return self.root
         return f"{self.root}/{folder_of(name)}{_SUFFIX}"
 
     def schema_folders(self, name: str) -> list[str]:
-        """Return the folders that make up a schema: those with the suffix, and those with tables in them.
+        """Return the existing folders of a schema: those with the suffix, and those that contain tables.
 
-        A table of the same name is none of them, nor is a folder that only has the name.
+        A table of the same name is not among them, nor is a folder without suffix and tables.
         """
         with self._lock:
             return [
                 folder
-                for found, folder in self._visible(self.root)
-                if name_of(found.removesuffix(_SUFFIX)) == name
+                for folder_name, folder in self._visible(self.root)
+                if name_of(folder_name.removesuffix(_SUFFIX)) == name
                 and self._folders.newest(folder) is None
-                and (found.endswith(_SUFFIX) or self._has_tables(folder))
+                and (folder_name.endswith(_SUFFIX) or self._has_tables(folder))
             ]
 
     def table_folder(self, schema: str, name: str) -> str:
-        """Return where a new table belongs."""
+        """Return the folder for a new table."""
         return f"{self.schema_folder(schema)}/{folder_of(name)}"
 
     def listing(self, *, fresh: bool = False) -> Listing:
-        """Return the tables that are there; with `fresh`, those that are there now in any store."""
+        """Return all tables; with `fresh`, without using a recent listing of an object store."""
         with self._lock:
             now = self._clock()
             if self._is_local or fresh or now - self._listed_at > _REMOTE_SECONDS:
-                schemas = self._look()
+                schemas = self._list()
                 self._listed_at = now
                 if schemas != self._listing.schemas:
                     self._listing = Listing(max(self._listing.version + 1, int(now * 1000)), schemas)
             return self._listing
 
     def tables(self, schema: str) -> Mapping[str, TableEntry]:
-        """Return the tables of a schema that are there; on a local disk without a look at the others."""
+        """Return the tables of a schema; on a local disk without listing the other schemas."""
         if not self._is_local:
             return self.listing().schemas.get(schema, {})
         with self._lock:
-            return self._look(schema).get(schema, {})
+            return self._list(schema).get(schema, {})
 
     def expire(self) -> None:
-        """Look again at the next listing, in any store."""
+        """Make the next listing a fresh one, in any store."""
         with self._lock:
             self._listed_at = float("-inf")
 
-    def _look(self, only: str | None = None) -> dict[str, dict[str, TableEntry]]:
-        found: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
+    def _list(self, only: str | None = None) -> dict[str, dict[str, TableEntry]]:
+        schemas: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
         for name, folder in self._visible(self.root):
             schema = name_of(name.removesuffix(_SUFFIX))
             if only not in {None, DEFAULT_SCHEMA, schema}:
                 continue
-            if self._add_table(found[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
+            if self._add_table(schemas[DEFAULT_SCHEMA], DEFAULT_SCHEMA, name, folder):
                 continue
             if only not in {None, schema}:
                 continue
             tables: dict[str, TableEntry] = {}
             for inner, root in self._visible(folder):
                 self._add_table(tables, schema, inner, root)
-            # An empty folder is a schema only if its name says so.
+            # An empty folder is a schema only if it has the suffix.
             if tables or name.endswith(_SUFFIX):
-                found[schema] = found.get(schema, {}) | tables
-        return found
+                schemas[schema] = schemas.get(schema, {}) | tables
+        return schemas
 
     def _visible(self, folder: str, before: str = "") -> Iterator[tuple[str, str]]:
         for name in self._folders.names(folder):
@@ -159,7 +159,7 @@ class Warehouse:
 
 @dataclass(slots=True)
 class _Folder:
-    """What a folder held when it was last read."""
+    """The contents of a folder when it was last read."""
 
     modified_ns: int
     read_ns: int
@@ -196,31 +196,31 @@ class _LocalFolders(_Folders):
     def __init__(self, storage: Storage, root: str) -> None:
         super().__init__(storage)
         self._root = root
-        self._known: dict[str, _Folder] = {}
+        self._cached: dict[str, _Folder] = {}
         self._unreadable: set[str] = set()
 
     def names(self, folder: str) -> list[str]:
         """Return what is in a folder; nothing if there is no such folder."""
-        found = self._read(folder)
-        return found.names if found else []
+        contents = self._read(folder)
+        return contents.names if contents else []
 
     def newest(self, root: str) -> _Newest | None:
         """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
-        found = self._read(f"{root}/{_LOG}")
-        return found.newest if found else None
+        contents = self._read(f"{root}/{_LOG}")
+        return contents.newest if contents else None
 
     def _read(self, folder: str) -> _Folder | None:
         try:
             modified = os.stat(folder).st_mtime_ns  # noqa: PTH116  (no Path for each of a thousand tables)
         except (FileNotFoundError, NotADirectoryError):
-            self._known.pop(folder, None)
+            self._cached.pop(folder, None)
             return None
         except OSError as error:
             self._leave_out(folder, str(error.strerror))
             return None
-        known = self._known.get(folder)
-        if known and known.modified_ns == modified and known.read_ns - modified > _TICK_NS:
-            return known
+        cached = self._cached.get(folder)
+        if cached and cached.modified_ns == modified and cached.read_ns - modified > _TICK_NS:
+            return cached
         now = time.time_ns()
         try:
             names = super().names(folder)
@@ -228,8 +228,8 @@ class _LocalFolders(_Folders):
         except UnreadableLogError as error:
             self._leave_out(folder, str(error))
             return None
-        self._known[folder] = found = _Folder(modified, now, names, newest)
-        return found
+        self._cached[folder] = contents = _Folder(modified, now, names, newest)
+        return contents
 
     def _newest_of(self, folder: str, names: list[str]) -> _Newest | None:
         version = _newest_version(names)
@@ -238,33 +238,33 @@ class _LocalFolders(_Folders):
         try:
             return version, self._storage.stamp(f"{folder}/{commit_name(version)}")
         except FileNotFoundError:
-            return version, None  # there is a checkpoint alone
+            return version, None  # only a checkpoint has this version
 
     def _leave_out(self, folder: str, reason: str) -> None:
-        """Say once that a folder cannot be looked into: what is beside it can be served.
+        """Log once that a folder cannot be read; the other tables are served.
 
-        Without the warehouse itself there is nothing beside it, and no tables would be a lie.
+        If it is the warehouse itself an empty listing would be wrong: raise PreconditionError.
         """
         if folder == self._root:
-            raise PreconditionError(f"the server cannot look into its warehouse: {reason}")
+            raise PreconditionError(f"the server cannot read the folder of its warehouse: {reason}")
         if folder not in self._unreadable:
             self._unreadable.add(folder)
             _log.warning("folder left out of the listing", folder=folder, reason=reason)
 
 
 def schema_and_table(path: str) -> tuple[str, str]:
-    """Return the schema and the name of the table in a folder, given below the warehouse."""
+    """Return the schema and the name of the table in a folder, given relative to the warehouse."""
     match whole_folders(path):
         case [table]:
             return DEFAULT_SCHEMA, name_of(table)
         case [schema, table]:
             return name_of(schema.removesuffix(_SUFFIX)), name_of(table)
         case _:
-            raise ValueError(f"{path!r} is no place for a table")
+            raise ValueError(f"{path!r} is not the path of a table")
 
 
 def _newest_version(names: list[str]) -> int | None:
     try:
         return newest_version("", names)
     except NotFoundError:
-        return None  # a folder where a table is only just being made
+        return None  # a table that is being created

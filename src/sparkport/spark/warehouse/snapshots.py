@@ -1,9 +1,10 @@
-"""One view of the warehouse for calls that belong together."""
+"""The snapshots that transactions see: all calls of one transaction share one view of the warehouse."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -18,17 +19,16 @@ from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
 from sparkport.toolkit.transaction_registry import TransactionRegistry
 
-_POLL_SECONDS = 0.1
-_MAX_ID_BYTES = 128 << 20  # for the ids of own writes, of all transactions
+_MAX_ID_BYTES = 128 << 20  # for the ids of rows that transactions wrote, all together
 
 
 @dataclass(frozen=True, slots=True)
 class OwnWrite:
-    """A commit of a transaction's own.
+    """A commit that a transaction has made itself.
 
-    `changed` are the ids of the rows that it has changed or removed, None if they were too many to keep.
-    `added` are those of the rows that it has put into new files, None for all rows in these. `is_certain`
-    says whether it is known to have made this version, and not only to have committed at or before it.
+    `changed` are the ids of the rows that it changed or removed, None if they were too many to keep.
+    `added` are those of the rows that it wrote to new files, None for all rows in these. With `is_certain`
+    it is known to have made exactly this version, else to have committed at or before it.
     """
 
     version: int
@@ -38,13 +38,13 @@ class OwnWrite:
 
     @property
     def size(self) -> int:
-        """How many bytes its ids take."""
+        """The size of its ids in bytes."""
         return sum(ids.nbytes for ids in (self.changed, self.added) if ids is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """What a transaction sees of a table: a version of the table that has an id, and its own writes."""
+    """What a transaction sees of a table: the version that it began with, and its own writes."""
 
     table_id: str
     version: int
@@ -52,17 +52,17 @@ class TableView:
 
     @property
     def newest(self) -> int:
-        """The version of the newest of its own writes, or else the one it began with."""
+        """The version of its newest own write, or else the one that it began with."""
         return self.own[-1].version if self.own else self.version
 
     @property
     def is_alone(self) -> bool:
-        """Whether there were no other commits than its own."""
+        """Whether all commits since it began are its own."""
         return self.newest - self.version == len(self.own)
 
     @property
     def basis(self) -> Basis:
-        """The version that rows were read from, and the commits that were not of others."""
+        """The version that rows were read from, and the transaction's own commits since."""
         if self.is_alone:
             return Basis(self.version, tuple(range(self.version + 1, self.newest + 1)))
         return Basis(self.version, tuple(write.version for write in self.own if write.is_certain))
@@ -70,74 +70,75 @@ class TableView:
 
 @dataclass(slots=True)
 class _View:
-    """What a transaction sees: all tables as they were when it was first used, and its own writes.
+    """What a transaction sees: all tables as they were at its first use, and its own writes.
 
-    A table is pinned by its name until it is first read, and by its id from then on: another one may
-    come to have the name.
+    A table is pinned by its name until it is first read, and by its id from then on: another table may
+    get the name later.
     """
 
     held: Reservation
     listing: Listing | None = None
     tables: dict[tuple[str, str], TableView] = field(default_factory=dict)
     snapshots: dict[tuple[str, Basis], DeltaSnapshot] = field(default_factory=dict)
-    settling: dict[tuple[str, str], threading.Event] = field(default_factory=dict)
-    moved: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    paused_reads: Counter[tuple[str, str]] = field(default_factory=Counter)
+    advanced: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     scanned: set[tuple[str, str, int]] = field(default_factory=set)
 
 
 class SparkTransactions(TransactionManager):
-    """All reads with one id see one moment of the whole warehouse.
+    """Gives all reads of a transaction one snapshot of the whole warehouse.
 
-    The moment is that of the transaction's first use. A transaction nobody uses for
+    The snapshot is taken at the transaction's first use. A transaction that is idle for
     `idle_seconds` is aborted.
     """
 
     def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
         self._warehouse = warehouse
         self._ids = ByteBudget(_MAX_ID_BYTES)
-        self._ledger: TransactionRegistry[_View] = TransactionRegistry(
+        self._registry: TransactionRegistry[_View] = TransactionRegistry(
             self._fresh_view, idle_seconds=idle_seconds
         )
         self._lock = threading.Lock()
+        self._reads_resumed = threading.Condition(self._lock)
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction."""
         if mode is TransactionMode.STAGED:
             raise UnsupportedOperationError("engine", "spark", "staged transactions")
-        return self._ledger.begin(call, mode, self._fresh_view())
+        return self._registry.begin(call, mode, self._fresh_view())
 
     def _fresh_view(self) -> _View:
         return _View(Reservation(self._ids))
 
     def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
         """Return how an active transaction was begun."""
-        return self._ledger.active(call, transaction_id).mode
+        return self._registry.active(call, transaction_id).mode
 
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction; doing it twice is fine."""
+        """End the transaction; a second commit does nothing."""
         self._end(call, transaction_id, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction; doing it twice is fine."""
+        """End the transaction; a second rollback does nothing."""
         self._end(call, transaction_id, TransactionState.ABORTED)
 
     def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
         """Return the state, or None for an unknown id."""
-        return self._ledger.status(call, transaction_id)
+        return self._registry.status(call, transaction_id)
 
     def expirations(self) -> int:
         """Return how many transactions have expired so far."""
-        return self._ledger.expirations()
+        return self._registry.expirations()
 
     def check(self, call: Call) -> None:
-        """Make sure that the call's transaction, if it has one, is the caller's and goes on."""
+        """Check that the call's transaction, if it has one, is active and belongs to the caller."""
         if call.transaction_id is not None:
-            self._ledger.active(call, call.transaction_id)
+            self._registry.active(call, call.transaction_id)
 
     def look(self, call: Call) -> None:
-        """Fix the moment that the call's transaction sees, if it has one and this is its first use."""
+        """Take the snapshot that the call's transaction sees, if it has one and this is its first use."""
         if call.transaction_id is not None:
-            view = self._ledger.active(call, call.transaction_id).detail
+            view = self._registry.active(call, call.transaction_id).detail
             with self._lock:
                 if view.listing is None:
                     view.listing = self._warehouse.listing(fresh=True)
@@ -145,142 +146,138 @@ class SparkTransactions(TransactionManager):
     def view(self, call: Call, schema: str, table: str, log: DeltaLog) -> TableView | None:
         """Return what the call's transaction sees of a table, None without a transaction.
 
-        A table made after the transaction's first use is most likely its own: CREATE TABLE carries
-        no transaction id, yet the statements after it must see it. It is seen as it is when it is first
-        used. That goes for one that has the name of another, too, which was dropped.
+        A table created after the transaction's first use is most likely its own: CREATE TABLE carries
+        no transaction id, yet the statements after it must see the table. Its version is pinned when the
+        transaction first uses it. The same holds for a table that replaces a dropped one of its name.
         """
         if call.transaction_id is None:
             return None
         self.look(call)
-        view = self._ledger.active(call, call.transaction_id).detail
-        self._wait_settled(call, view, schema, table)
+        view = self._registry.active(call, call.transaction_id).detail
+        self._wait_until_resumed(call, view, schema, table)
         with self._lock:
-            known = view.tables.get((schema, table))
+            pinned = view.tables.get((schema, table))
         assert view.listing is not None
         listed = view.listing.schemas.get(schema, {}).get(table)
         current = None
-        if known is not None or listed is not None:
-            current = _still_there(log, known) if known else _first_view(log, listed)
+        if pinned is not None or listed is not None:
+            current = _if_present(log, pinned) if pinned else _first_view(log, listed)
         if current is None:
             newest = log.heading()
             current = TableView(newest.metadata.table_id, newest.version)
         with self._lock:
-            if view.tables.get((schema, table)) is known:  # no write of its own came in between
+            if view.tables.get((schema, table)) is pinned:  # no own write came in between
                 view.tables[schema, table] = current
             return view.tables[schema, table]
 
     def private_view(self, transaction_id: str, schema: str, table: str) -> TableView | None:
-        """Return what a transaction has seen of a table, for whoever has its pin; None if it is over."""
-        entry = self._ledger.present(transaction_id)
+        """Return what a transaction sees of a table, for a pinned snapshot; None if it has ended."""
+        entry = self._registry.present(transaction_id)
         with self._lock:
             return None if entry is None else entry.detail.tables.get((schema, table))
 
     def snapshot(
         self, transaction_id: str, view: TableView, make: Callable[[TableView], DeltaSnapshot]
     ) -> DeltaSnapshot:
-        """Return the snapshot that a transaction sees of a table; one that nobody else has is kept."""
-        entry = self._ledger.present(transaction_id)
+        """Return the snapshot that a transaction sees of a table; one with own writes is cached."""
+        entry = self._registry.present(transaction_id)
         key = view.table_id, view.basis
         with self._lock:
-            kept = None if entry is None else entry.detail.snapshots.get(key)
-        if kept is None:
-            kept = make(view)
-            if kept.own_writes and entry is not None:
+            snapshot = None if entry is None else entry.detail.snapshots.get(key)
+        if snapshot is None:
+            snapshot = make(view)
+            if snapshot.own_writes and entry is not None:
                 with self._lock:
-                    entry.detail.snapshots[key] = kept
-        return kept
+                    entry.detail.snapshots[key] = snapshot
+        return snapshot
 
     @contextlib.contextmanager
-    def settling(self, call: Call, schema: str, table: str) -> Iterator[None]:
-        """Let the reads of the call's transaction wait: a version that is being made will be theirs.
+    def pause_reads(self, call: Call, schema: str, table: str) -> Iterator[None]:
+        """Make the reads of the call's transaction wait while a version is made that they are to see.
 
         DuckDB may scan a table while the server still prepares the statement that the scan is for.
         """
-        entry = self._ledger.present(call.transaction_id)
+        entry = self._registry.present(call.transaction_id)
         if entry is None:
             yield
             return
-        settled = threading.Event()
         with self._lock:
-            entry.detail.settling[schema, table] = settled
+            entry.detail.paused_reads[schema, table] += 1
         try:
             yield
         finally:
             with self._lock:
-                if entry.detail.settling.get((schema, table)) is settled:
-                    del entry.detail.settling[schema, table]
-            settled.set()
+                entry.detail.paused_reads[schema, table] -= 1
+                self._reads_resumed.notify_all()
 
-    def wrote(self, call: Call, schema: str, table: str, made: TableHeader, write: OwnWrite) -> None:
-        """Let the call's transaction, if it is still there, see its own write from now on."""
-        entry = self._ledger.present(call.transaction_id)
+    def record_write(self, call: Call, schema: str, table: str, made: TableHeader, write: OwnWrite) -> None:
+        """Make the call's transaction, if it is still active, see its own write from now on."""
+        entry = self._registry.present(call.transaction_id)
         if entry is not None:
             with self._lock:
-                known = entry.detail.tables.get((schema, table))
-                if known is None or known.table_id != made.metadata.table_id:
+                seen = entry.detail.tables.get((schema, table))
+                if seen is None or seen.table_id != made.metadata.table_id:
                     view = TableView(made.metadata.table_id, write.version)
                 else:
-                    own = (*known.own, _kept(write, entry.detail.held))
-                    view = replace(known, own=tuple(sorted(own, key=lambda one: one.version)))
+                    own = (*seen.own, _reserve_ids(write, entry.detail.held))
+                    view = replace(seen, own=tuple(sorted(own, key=lambda commit: commit.version)))
                 entry.detail.tables[schema, table] = view
 
-    def renamed(self, call: Call, schema: str, old: str, new: str) -> None:
-        """Let the call's transaction see a table under another name as it has seen it before."""
-        entry = self._ledger.present(call.transaction_id)
+    def record_rename(self, call: Call, schema: str, old: str, new: str) -> None:
+        """Make the call's transaction see a renamed table as it has seen it before."""
+        entry = self._registry.present(call.transaction_id)
         if entry is not None:
             with self._lock:
-                known = entry.detail.tables.pop((schema, old), None)
-                if known is not None:
-                    entry.detail.tables[schema, new] = known
+                view = entry.detail.tables.pop((schema, old), None)
+                if view is not None:
+                    entry.detail.tables[schema, new] = view
 
-    def moved(self, call: Call, schema: str, table: str, old: TableView, made: TableHeader) -> None:
-        """Let the call's transaction see a later version, also in scans that are planned but not begun."""
-        entry = self._ledger.present(call.transaction_id)
+    def advance(self, call: Call, schema: str, table: str, old: TableView, made: TableHeader) -> None:
+        """Make the call's transaction see a later version, also in scans that are planned but not begun."""
+        entry = self._registry.present(call.transaction_id)
         if entry is not None:
             with self._lock:
                 entry.detail.tables[schema, table] = TableView(made.metadata.table_id, made.version)
-                entry.detail.moved[schema, table] = old.version, made.version
+                entry.detail.advanced[schema, table] = old.version, made.version
 
     def has_scanned(self, call: Call, schema: str, table: str) -> bool:
-        """Tell whether the call's transaction has read rows of a table."""
-        entry = self._ledger.present(call.transaction_id)
+        """Return whether the call's transaction has read rows of a table."""
+        entry = self._registry.present(call.transaction_id)
         if entry is None:
             return False
         with self._lock:
-            return any(place[:2] == (schema, table) for place in entry.detail.scanned)
+            return any(scan[:2] == (schema, table) for scan in entry.detail.scanned)
 
     def scanned_version(self, call: Call, schema: str, table: str, planned: int) -> int:
-        """Return the version that a scan reads which was planned for one.
+        """Return the version to read for a scan that was planned for version `planned`.
 
-        The parts of a scan never mix versions: once one has been read, that is read on.
+        The slices of a scan never mix versions: once one slice was read, the others read the same version.
         """
-        entry = self._ledger.present(call.transaction_id)
+        entry = self._registry.present(call.transaction_id)
         if entry is None:
             return planned
         view = entry.detail
-        self._wait_settled(call, view, schema, table)
+        self._wait_until_resumed(call, view, schema, table)
         with self._lock:
-            old, new = view.moved.get((schema, table), (planned, planned))
+            old, new = view.advanced.get((schema, table), (planned, planned))
             if old == planned and (schema, table, planned) not in view.scanned:
                 planned = new
             view.scanned.add((schema, table, planned))
             return planned
 
-    def _wait_settled(self, call: Call, view: _View, schema: str, table: str) -> None:
+    def _wait_until_resumed(self, call: Call, view: _View, schema: str, table: str) -> None:
         with self._lock:
-            settled = view.settling.get((schema, table))
-        while settled is not None and not settled.wait(_POLL_SECONDS):
-            call.check()
+            call.wait_for(self._reads_resumed, lambda: not view.paused_reads[schema, table])
 
     def _end(self, call: Call, transaction_id: str, state: TransactionState) -> None:
-        entry = self._ledger.find(call, transaction_id)
+        entry = self._registry.find(call, transaction_id)
         if entry.state not in {TransactionState.ACTIVE, state}:
             raise TransactionNotActiveError(transaction_id, entry.state)
-        self._ledger.end(entry, state)
+        self._registry.end(entry, state)
 
 
-def _kept(write: OwnWrite, held: Reservation) -> OwnWrite:
-    """Return a write with its ids if there is room for them: DuckDB never ends its transactions."""
+def _reserve_ids(write: OwnWrite, held: Reservation) -> OwnWrite:
+    """Return a write, without its ids if the budget has no room: DuckDB never ends its transactions."""
     try:
         held.add(write.size)
     except LimitExceededError:
@@ -289,7 +286,7 @@ def _kept(write: OwnWrite, held: Reservation) -> OwnWrite:
 
 
 def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:
-    """Return the view of a table as it was listed, None if another has taken its place since."""
+    """Return the view of a table as it was listed, None if another table has replaced it since."""
     assert listed is not None
     if listed.version > log.newest_version():
         return None
@@ -299,7 +296,8 @@ def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:
     return TableView(log.heading(listed.version).metadata.table_id, listed.version)
 
 
-def _still_there(log: DeltaLog, view: TableView) -> TableView | None:
+def _if_present(log: DeltaLog, view: TableView) -> TableView | None:
+    """Return the view, None if another table has replaced the one that it is of."""
     if view.version > log.newest_version():
         return None
     return view if log.heading(view.version).metadata.table_id == view.table_id else None

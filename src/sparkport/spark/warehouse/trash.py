@@ -1,8 +1,8 @@
-"""Dropped tables, which stay for a while in the warehouse's trash and can be brought back.
+"""The trash of a warehouse: dropped tables stay there for a while and can be restored.
 
-An entry is a folder `<milliseconds>-<random>` in which the table's folder lies under the path that it had in
-the warehouse. So its name and place say all that there is to know, nothing has to be written for it, and
-an entry comes and goes with one rename. Nothing else in the trash is ever touched.
+An entry is a folder `<milliseconds>-<random>` that contains the table's folder under the path that it had in
+the warehouse. So no metadata has to be written for it, and an entry is added or removed by one
+rename. Nothing else in the trash is ever touched.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _GONE = "-gone"
 _LOG = "_delta_log"
 _MAX_ATTEMPTS = 3
 _MIN_FREE_BYTES = 1 << 30
-_MIN_FREE_SHARE = 20  # a twentieth of a disk that is not as large
-# Another server may be about to move a table there.
+_MIN_FREE_SHARE = 20  # on a small disk: one twentieth of it
+# Another server may be about to move a table to a new entry.
 _MIN_AGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedTable:
-    """A table in the trash: its name, where it lay in the warehouse, where it is now, and since when."""
+    """A table in the trash: its name, its original and its present folder, and when it was dropped."""
 
     schema: str
     name: str
@@ -51,9 +51,9 @@ class DroppedTable:
 
 
 class Trash:
-    """The trash of a warehouse in a local folder, of which several servers may take care at once.
+    """The trash of a warehouse in a local folder, which several servers may use and empty at once.
 
-    What is older than `hours` is removed, and while the disk is nearly full the oldest go first. In an
+    Entries older than `hours` are removed, and while the disk is nearly full the oldest ones too. In an
     object store nothing can be moved, and the trash stays empty.
     """
 
@@ -68,10 +68,10 @@ class Trash:
         self._removing = threading.Lock()
 
     def put(self, folder: Path) -> Path:
-        """Move a folder of the warehouse into the trash and return where it is; the name is free at once.
+        """Move a folder of the warehouse to the trash and return its new path; its name is free at once.
 
         A folder that is a symbolic link is moved itself, and not what it points at.
-        Raises PreconditionError if it lies on another file system.
+        Raises PreconditionError if it is on another file system.
         """
         for attempt in range(_MAX_ATTEMPTS):
             entry = self._folder / self._new_name()
@@ -81,49 +81,49 @@ class Trash:
                 folder.rename(target)
             except OSError as error:
                 _remove_empty(entry)
-                # A server that makes room may have taken the new entry away.
+                # Another server that frees space may have removed the new entry.
                 is_last = attempt + 1 == _MAX_ATTEMPTS or not os.path.lexists(folder)
                 if error.errno == errno.ENOENT and not is_last:
                     continue
                 if error.errno in {errno.EXDEV, errno.EBUSY}:
                     raise PreconditionError(
-                        f"'{folder.name}' is a mounted disk, or lies on another one than the warehouse: it"
-                        " cannot be moved to the trash"
+                        f"cannot move '{folder.name}' to the trash: it is a mount point, or on another disk"
+                        " than the warehouse"
                     ) from error
                 raise
             write_through(folder.parent, target.parent)
-            prune(folder.parent)
+            remove_empty_name_folders(folder.parent)
             return target
         raise AssertionError("the last attempt returns or raises")
 
     def delete(self, folder: Path) -> None:
-        """Remove a folder of the warehouse for good, from sight at once. It needs no room on the disk."""
+        """Delete a folder of the warehouse, atomically for readers. It needs no free space on the disk."""
         gone = self._folder / f"{self._new_name()}{_GONE}"
         folder.rename(gone)
         write_through(folder.parent)
-        prune(folder.parent)
+        remove_empty_name_folders(folder.parent)
         self._remove(gone)
 
     def prepare(self) -> None:
-        """Make the folder of the trash while there is room for it."""
+        """Create the folder of the trash while the disk has space for it."""
         if self._is_local:
             self._folder.mkdir(parents=True, exist_ok=True)
 
     def forget(self, place: Path) -> None:
-        """Remove the entry of a folder for good."""
+        """Delete the entry that contains a folder."""
         self._remove(self._folder / place.relative_to(self._folder).parts[0])
 
     def tables(self) -> list[DroppedTable]:
-        """Return the tables that can be brought back, those that were dropped last first."""
-        found = [self._table(entry) for entry in self._entries() if not entry.name.endswith(_GONE)]
-        return sorted((one for one in found if one), key=lambda one: one.dropped_ms, reverse=True)
+        """Return the tables that can be restored, the last dropped first."""
+        tables = [self._table(entry) for entry in self._entries() if not entry.name.endswith(_GONE)]
+        return sorted(filter(None, tables), key=lambda table: table.dropped_ms, reverse=True)
 
     def expires_ms(self, table: DroppedTable) -> int:
-        """Return when a table is removed from the trash, if the disk has room until then."""
+        """Return when a table is removed from the trash, unless the disk is full before."""
         return table.dropped_ms + int(self.hours * 3_600_000)
 
     def remove_orphans(self) -> None:
-        """Remove what has been in the trash for long enough, and what another server has not finished."""
+        """Remove expired entries, and those that another server has not finished removing."""
         before = self._clock() - max(self.hours * 3600, _MIN_AGE_SECONDS)
         for entry in self._entries():
             if entry.name.endswith(_GONE) or _dropped_ms(entry) / 1000 <= before:
@@ -135,7 +135,7 @@ class Trash:
             usage = shutil.disk_usage(self._folder)
             if usage.free >= min(_MIN_FREE_BYTES, usage.total // _MIN_FREE_SHARE):
                 return
-            _log.warning("the disk is nearly full: a dropped table is removed early", entry=entry.name)
+            _log.warning("disk nearly full: dropped table removed before it expires", entry=entry.name)
             self._remove(entry)
 
     def _new_name(self) -> str:
@@ -157,11 +157,11 @@ class Trash:
         try:
             schema, name = schema_and_table(str(relative))
         except ValueError:
-            return None  # nothing that this server has put there
+            return None  # not put there by this server
         return DroppedTable(schema, name, self._warehouse / relative, folder, _dropped_ms(entry))
 
     def _remove(self, entry: Path) -> None:
-        """Remove an entry: first from the sight of whoever wants to bring it back, then from the disk."""
+        """Remove an entry: first rename it, so that nobody restores it any more, then delete it."""
         gone = entry if entry.name.endswith(_GONE) else entry.with_name(f"{entry.name}{_GONE}")
         with self._removing:
             try:
@@ -169,13 +169,15 @@ class Trash:
                     entry.rename(gone)
                 shutil.rmtree(gone)
             except FileNotFoundError:
-                return  # another server was faster
+                return  # another server has removed it
             except OSError as error:
-                _log.warning("a dropped table could not be removed", entry=entry.name, reason=error.strerror)
+                _log.warning(
+                    "dropped table not removed from the trash", entry=entry.name, reason=error.strerror
+                )
 
 
-def prune(folder: Path) -> None:
-    """Remove the folders of a long name that hold nothing any more."""
+def remove_empty_name_folders(folder: Path) -> None:
+    """Remove a folder and its parents as long as they only continue a long name and are empty."""
     with contextlib.suppress(OSError):
         while folder.name.startswith(MORE):
             folder.rmdir()
@@ -183,7 +185,7 @@ def prune(folder: Path) -> None:
 
 
 def _table_folder(entry: Path) -> Path | None:
-    """Return the folder in an entry that is a table; None if there is none, or not yet, or no more."""
+    """Return the folder of the table in an entry; None if there is none."""
     folder = entry
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         while len(names := os.listdir(folder)) == 1:  # noqa: PTH208

@@ -46,7 +46,7 @@ def ensure_row_ids(call: Call, table: TableVersions) -> None:
         return
     transactions = table.engine.transactions
     view, seen = table.view(call), table.at(call, None)
-    with transactions.settling(call, table.schema, table.name):
+    with transactions.pause_reads(call, table.schema, table.name):
         version = _backfill(call, table, seen.state, adopts=adopts)
         if version is None or view is None:
             return
@@ -55,7 +55,7 @@ def ensure_row_ids(call: Call, table: TableVersions) -> None:
         has_scanned = transactions.has_scanned(call, table.schema, table.name)
         if has_scanned and any(map(table.log.changes_rows, between)):
             raise FinalConflictError(str(table), "others have changed it while its rows were given ids")
-        transactions.moved(call, table.schema, table.name, view, table.header(version))
+        transactions.advance(call, table.schema, table.name, view, table.header(version))
 
 
 def _backfill(call: Call, table: TableVersions, seen: DeltaSnapshot, *, adopts: bool) -> int | None:

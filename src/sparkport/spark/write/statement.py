@@ -23,7 +23,7 @@ from sparkport.spark.delta.data_files import Layout, can_write, layout_of
 from sparkport.spark.errors import writing
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.model.constraints import own_constraints
-from sparkport.spark.model.schema_evolution import bare
+from sparkport.spark.model.schema_evolution import without_metadata
 from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import OF_NO_FILE
 from sparkport.spark.sql_names import staged_name
@@ -115,7 +115,7 @@ class SparkStatement(Statement):
                     return self._commit_once(key)
             except UncheckedRowsError:
                 continue
-        raise FinalConflictError(self._name, "others kept changing the same rows")
+        raise FinalConflictError(self._name, "other statements kept changing the same rows")
 
     def _prepare(self) -> None:
         """Do what takes long and can be done while others commit."""
@@ -163,7 +163,7 @@ class SparkStatement(Statement):
     def _spark_fields(self) -> list[dict[str, Any]]:
         """Return how Spark reads what is staged for all columns."""
         fields = {field["name"]: field for field in self._metadata.schema["fields"]}
-        return [bare(fields[column.logical]) for column in self._columns]
+        return [without_metadata(fields[column.logical]) for column in self._columns]
 
     def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
         stored = [encode(array, column.exact) for array, column in zip(arrays, columns, strict=True)]

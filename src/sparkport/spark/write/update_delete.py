@@ -30,7 +30,7 @@ from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import Change, Committed
 from sparkport.spark.model.columns import TableColumn, table_columns
-from sparkport.spark.model.schema_evolution import bare
+from sparkport.spark.model.schema_evolution import without_metadata
 from sparkport.spark.read.snapshot import Located, TableSnapshot
 from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import are_provisional
@@ -201,7 +201,7 @@ class RowIdStatement(SparkStatement):
             self.operation,
             keys,
         )
-        return Change(work, affected, notes_key=True)
+        return Change(work, affected, records_key=True)
 
     def _rewrite_by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
         """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
@@ -211,11 +211,11 @@ class RowIdStatement(SparkStatement):
         if self._has_delta_transactions and file_rewrite.is_possible(base.protocol, base.metadata):
             located = plan.located
             files = plan.base.files_by_id(present) if located is None else list(located.touched)
-            staged = [bare(fields[column.logical]) for column in (*names, self._id_column)]
+            staged = [without_metadata(fields[column.logical]) for column in (*names, self._id_column)]
             rewrite = Rewrite(self._root, base, files, self._stage, staged, present)
             keys = self._outcomes(key, len(present))
             work = functools.partial(file_rewrite.commit, self._path, rewrite, self.operation, keys)
-            return Change(work, len(present), notes_key=True)
+            return Change(work, len(present), records_key=True)
         merge = Merge(
             self._root,
             base.version,
@@ -270,10 +270,10 @@ class UpdateStatement(RowIdStatement):
     ) -> None:
         super().__init__(call, table, returning=returning, columns=columns)
         if not columns:
-            raise InvalidRequestError("an UPDATE sets at least one column")
+            raise InvalidRequestError("an UPDATE must set at least one column")
         self._set = [self._columns[find_column(self._plain, name)] for name in columns]
         if len({column.exact.name for column in self._set}) != len(self._set):
-            raise InvalidRequestError("an UPDATE sets a column twice")
+            raise InvalidRequestError("an UPDATE must not set the same column twice")
         names = [column.exact.name for column in self._set]
         self._checks = RowChecks(call, table.name, constraints_of(self._constraints, names))
 

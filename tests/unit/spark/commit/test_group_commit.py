@@ -20,7 +20,7 @@ from sparkport.toolkit.repeats import StatementKey
 
 
 class Spark:
-    """Stands for Spark: takes down what it is asked to append, and fails as told."""
+    """Stands for Spark: records what it is asked to append, and fails as configured."""
 
     def __init__(self) -> None:
         self.appended: list[int] = []
@@ -41,12 +41,14 @@ class Spark:
 
 
 def outcomes(spark: Spark, folder: Path) -> list[str]:
-    """Append by one statement, and by two more that wait for it; return what each was told."""
+    """Append by one statement, and by two more that wait for it; return the result of each."""
     commits = CommitQueue(cast("Jobs", spark), "t", "id", DeltaLog(str(folder)))
-    told = [""] * 3
-    threads = [threading.Thread(target=append, args=(commits, folder, told, number)) for number in range(3)]
+    results = [""] * 3
+    threads = [
+        threading.Thread(target=append, args=(commits, folder, results, number)) for number in range(3)
+    ]
     threads[0].start()
-    while not commits._is_appending or commits._waiting:
+    while not commits._is_draining or commits._waiting:
         threading.Event().wait(0.01)
     for thread in threads[1:]:
         thread.start()
@@ -55,21 +57,21 @@ def outcomes(spark: Spark, folder: Path) -> list[str]:
     spark.gathered.set()
     for thread in threads:
         thread.join(10)
-    return told
+    return results
 
 
 def append(
-    commits: CommitQueue, folder: Path, told: list[str], number: int, call: Call | None = None
+    commits: CommitQueue, folder: Path, results: list[str], number: int, call: Call | None = None
 ) -> None:
-    """Append a row by one statement, and note what that was told."""
+    """Append a row by one statement, and store its result."""
     stage = Stage(str(folder))
     stage.add(pa.record_batch({"n": [number]}))
     stage.close()
     try:
         commits.append(call or Call(), None, stage, [])
-        told[number] = "done"
+        results[number] = "done"
     except SparkportError as error:
-        told[number] = type(error).__name__
+        results[number] = type(error).__name__
 
 
 def test_those_who_wait_share_a_commit(tmp_path: Path) -> None:
@@ -124,24 +126,24 @@ def test_next_commit_waits_a_moment_for_those_of_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
 ) -> None:
     """Clients that were answered together come back one after the other; one that waits may also go away."""
-    monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHERING_SHARE", 1e9)
-    monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHERING_SECONDS", 60)
+    monkeypatch.setattr("sparkport.spark.commit.group_commit._GATHER_SHARE", 1e9)
+    monkeypatch.setattr("sparkport.spark.commit.group_commit._MAX_GATHER_SECONDS", 60)
     spark = Spark()
     spark.gathered.set()
     commits = CommitQueue(cast("Jobs", spark), "t", "id", DeltaLog(str(tmp_path)))
-    commits._together, commits._seconds = 2, 1.0
-    told, call = [""] * 2, Call()
-    first = threading.Thread(target=append, args=(commits, tmp_path, told, 0, call))
+    commits._last_size, commits._last_seconds = 2, 1.0
+    results, call = [""] * 2, Call()
+    first = threading.Thread(target=append, args=(commits, tmp_path, results, 0, call))
     first.start()
     while not commits._waiting:
         threading.Event().wait(0.01)
     if not comes_back:
         call.cancel()
         first.join(10)
-        first = threading.Thread(target=append, args=(commits, tmp_path, told, 0))
+        first = threading.Thread(target=append, args=(commits, tmp_path, results, 0))
         first.start()
-    append(commits, tmp_path, told, 1)
+    append(commits, tmp_path, results, 1)
     first.join(10)
 
-    assert told == ["done", "done"]
+    assert results == ["done", "done"]
     assert spark.appended == [2]

@@ -86,7 +86,7 @@ def test_own_stage_survives_a_sweep(tmp_path: Path) -> None:
     assert stage.read().num_rows == 1
 
 
-def test_rows_that_do_not_fit_are_told_and_removed(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_rows_are_removed(tmp_path: Path) -> None:
     """A write that the system refuses is no internal error, and leaves no folder."""
     run = subprocess.run(
         [sys.executable, "-c", TOO_LARGE, str(tmp_path)], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""What writers leave behind is told from what belongs to somebody."""
+"""What writers leave behind is distinguished from files of others."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkport.spark.delta.actions import Metadata
-from sparkport.spark.model.arrow_metadata import METADATA_KEY, arrow_metadata, packed_metadata
+from sparkport.spark.model.arrow_metadata import METADATA_KEY, arrow_metadata, metadata_properties
 
 
 def described(properties: dict[str, str], comment: str | None = None) -> Metadata:
@@ -18,7 +18,7 @@ def described(properties: dict[str, str], comment: str | None = None) -> Metadat
 @given(st.dictionaries(st.binary(), st.binary(), min_size=1))
 def test_any_bytes_come_back(metadata: dict[bytes, bytes]) -> None:
     """The property is plain text, whatever is in it."""
-    properties = packed_metadata(metadata, "")
+    properties = metadata_properties(metadata, "")
 
     assert properties[METADATA_KEY].isascii()
     assert arrow_metadata(described(properties)) == metadata
@@ -26,16 +26,16 @@ def test_any_bytes_come_back(metadata: dict[bytes, bytes]) -> None:
 
 def test_text_can_be_read_in_the_property() -> None:
     """What others see of it is JSON; no metadata is no property."""
-    assert packed_metadata({b"owner": b"ann"}, "") == {"sparkport.metadata": '{"owner": "ann"}'}
-    assert packed_metadata(None, "a comment") == {}
-    assert packed_metadata({}, "") == {}
+    assert metadata_properties({b"owner": b"ann"}, "") == {"sparkport.metadata": '{"owner": "ann"}'}
+    assert metadata_properties(None, "a comment") == {}
+    assert metadata_properties({}, "") == {}
     assert arrow_metadata(described({}, "a comment")) is None
 
 
 def test_comment_is_that_of_the_table() -> None:
     """The table's comment is kept once: a later one is shown, and another text of that key is itself."""
-    comment = packed_metadata({b"comment": b"old", b"owner": b"ann"}, "old")
-    other = packed_metadata({b"comment": b"another"}, "old")
+    comment = metadata_properties({b"comment": b"old", b"owner": b"ann"}, "old")
+    other = metadata_properties({b"comment": b"another"}, "old")
 
     assert comment == {"sparkport.metadata": '{"comment": null, "owner": "ann"}'}
     assert arrow_metadata(described(comment, "new")) == {b"comment": b"new", b"owner": b"ann"}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkport.catalog import AddColumn, AddField, ChangeColumnType, RemoveColumn, RenameColumn, RenameField
 from sparkport.spark.model.columns import column_of, rowid_spark_field
-from sparkport.spark.model.schema_evolution import evolved
+from sparkport.spark.model.schema_evolution import evolve_schema
 from sparkport.spark.types import ARROW_KEY
 
 INNER = {
@@ -37,7 +37,7 @@ STORED = {"type": "struct", "fields": [*FIELDS, rowid_spark_field(OLD)]}
 def test_renamed_column_keeps_what_is_noted_on_it() -> None:
     """Type, defaults and Delta's notes are those of before."""
     new = OLD.set(0, OLD.field(0).with_name("b"))
-    found, stays = evolved(STORED, OLD, new, RenameColumn("a", "b"))
+    found, stays = evolve_schema(STORED, OLD, new, RenameColumn("a", "b"))
 
     assert stays
     assert found["fields"] == [{**FIELDS[0], "name": "b"}, FIELDS[1], rowid_spark_field(OLD)]
@@ -46,7 +46,7 @@ def test_renamed_column_keeps_what_is_noted_on_it() -> None:
 def test_changed_default_replaces_that_of_spark() -> None:
     """A default in DuckDB's words is nothing that Spark should use."""
     new = OLD.set(0, OLD.field(0).with_metadata({"default": "'q'"}))
-    found, stays = evolved(STORED, OLD, new, RenameColumn("a", "a"))
+    found, stays = evolve_schema(STORED, OLD, new, RenameColumn("a", "a"))
 
     assert stays
     assert found["fields"][0]["metadata"] == {"id": 1, "sparkport.default": "'q'"}
@@ -54,7 +54,7 @@ def test_changed_default_replaces_that_of_spark() -> None:
 
 def test_removed_column_leaves_the_others_in_place() -> None:
     """Only the column itself goes."""
-    found, stays = evolved(STORED, OLD, OLD.remove(0), RemoveColumn("a"))
+    found, stays = evolve_schema(STORED, OLD, OLD.remove(0), RemoveColumn("a"))
 
     assert stays
     assert found["fields"] == [FIELDS[1], rowid_spark_field(OLD)]
@@ -63,7 +63,7 @@ def test_removed_column_leaves_the_others_in_place() -> None:
 def test_added_column_has_no_notes_of_deltas() -> None:
     """It comes before the hidden one, and Delta gives it an id."""
     column = pa.field("n", pa.uint8())
-    found, stays = evolved(STORED, OLD, OLD.append(column), AddColumn(column))
+    found, stays = evolve_schema(STORED, OLD, OLD.append(column), AddColumn(column))
 
     assert stays
     assert [field["name"] for field in found["fields"]] == ["a", "s", "n", "_sparkport_rowid"]
@@ -74,7 +74,7 @@ def test_only_the_field_at_the_path_is_renamed() -> None:
     """A field of the same name elsewhere stays, and each keeps its notes and nullability."""
     deep = pa.struct([("y", pa.string())])
     new = OLD.set(1, pa.field("s", pa.struct([("x", pa.int32()), ("deep", deep)])))
-    found, stays = evolved(STORED, OLD, new, RenameField(("S", "DEEP", "X"), "y"))
+    found, stays = evolve_schema(STORED, OLD, new, RenameField(("S", "DEEP", "X"), "y"))
     kind = found["fields"][1]["type"]
 
     assert stays
@@ -90,7 +90,7 @@ def test_new_field_of_an_exact_type_is_noted_on_the_column() -> None:
     """Spark has no unsigned numbers, so that the whole struct is described."""
     field = pa.field("u", pa.uint16())
     new = OLD.set(1, pa.field("s", pa.struct([*OLD.field(1).type, field])))
-    found, stays = evolved(STORED, OLD, new, AddField(("s",), field))
+    found, stays = evolve_schema(STORED, OLD, new, AddField(("s",), field))
 
     assert stays
     assert [part["name"] for part in found["fields"][1]["type"]["fields"]] == ["x", "deep", "u"]
@@ -100,7 +100,7 @@ def test_new_field_of_an_exact_type_is_noted_on_the_column() -> None:
 def test_other_type_means_another_column() -> None:
     """Values are stored anew, under an id of their own; a struct in the place of another kind too."""
     new = OLD.set(0, OLD.field(0).with_type(pa.int32()))
-    found, stays = evolved(STORED, OLD, new, ChangeColumnType("a", pa.int32()))
+    found, stays = evolve_schema(STORED, OLD, new, ChangeColumnType("a", pa.int32()))
 
     assert not stays
     assert found["fields"][0]["type"] == "integer"
@@ -115,7 +115,7 @@ def test_struct_without_fields_is_stored_anew_when_it_gets_one() -> None:
         "fields": [{"name": "e", "type": "boolean", "nullable": True, "metadata": {}}],
     }
     field = pa.field("x", pa.int8())
-    found, stays = evolved(
+    found, stays = evolve_schema(
         stored, empty, pa.schema([pa.field("e", pa.struct([field]))]), AddField(("e",), field)
     )
 
@@ -126,6 +126,6 @@ def test_struct_without_fields_is_stored_anew_when_it_gets_one() -> None:
 def test_hidden_column_makes_room() -> None:
     """A user's column of its name goes before."""
     new = OLD.set(0, OLD.field(0).with_name("_SPARKPORT_rowid"))
-    found, _ = evolved(STORED, OLD, new, RenameColumn("a", "_SPARKPORT_rowid"))
+    found, _ = evolve_schema(STORED, OLD, new, RenameColumn("a", "_SPARKPORT_rowid"))
 
     assert [field["name"] for field in found["fields"]] == ["_SPARKPORT_rowid", "s", "__sparkport_rowid"]

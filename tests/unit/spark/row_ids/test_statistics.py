@@ -21,7 +21,7 @@ def schema(count: int, *, ids: bool = True) -> dict[str, Any]:
 
 
 def test_row_ids_are_always_among_the_columns_with_statistics() -> None:
-    """Where Delta would stop before the last column, it is told to go on; other settings stay."""
+    """Where Delta would stop before the last column, its limit is raised; other settings stay."""
     names = {"delta.dataSkippingStatsColumns": "c1, `s`.`a`"}
 
     assert with_indexed_ids({"x": "y"}, schema(31)) == {"x": "y"}

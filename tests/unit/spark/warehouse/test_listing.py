@@ -197,5 +197,7 @@ def test_a_warehouse_that_cannot_be_looked_into_is_not_empty(tmp_path: Path) -> 
     circle = tmp_path / "circle"
     circle.symlink_to(circle)
 
-    with pytest.raises(PreconditionError, match=r"^the server cannot look into its warehouse: Too many"):
+    with pytest.raises(
+        PreconditionError, match=r"^the server cannot read the folder of its warehouse: Too many"
+    ):
         Warehouse(str(circle)).listing()
