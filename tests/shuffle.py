@@ -1,7 +1,7 @@
 """`--shuffle SEED` runs the tests of each file in a random order, the same for the same seed.
 
-Files keep their order, as the workers share them file by file. Tests with the same parameter of a fixture that
-several of them share stay together, or it would be made anew for each.
+Files keep their order, as the workers share them file by file. Tests with the same parameter of a shared
+fixture stay together, or it would be made anew for each.
 """
 
 from __future__ import annotations
