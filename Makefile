@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup serve test test-quick lint types contracts check format lock proto benchmark clean
+.PHONY: help setup serve test test-quick test-standard-grpc lint types contracts check format lock proto benchmark clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ test: setup ## Run all tests
 
 test-quick: setup ## Run the tests that need no Spark and little time
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not spark and not slow"
+
+# The server that is taken for versions of gRPC which the own one was not tried with.
+test-standard-grpc: setup ## Run tests of the wire on `grpc.server`
+	@SPARKPORT_GRPC_SERVER=standard $(BIN)/python -m pytest -q -n 3 --dist loadfile \
+	  tests/e2e/test_auth.py tests/e2e/test_codes.py tests/e2e/test_exchange_codes.py tests/e2e/test_limits.py \
+	  tests/e2e/test_contract_rows.py tests/e2e/test_pyarrow_flight.py tests/e2e/test_returned_rows.py tests/wire
 
 lint: setup
 	@$(BIN)/ruff check .

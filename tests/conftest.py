@@ -16,6 +16,8 @@ from sparkport.spark.session.settings import SparkSettings
 from tests import clusters
 from tests.flight_client import Flight
 
+pytest_plugins = ["pytester", "tests.requirements", "tests.shuffle"]
+
 TOKEN = "secret-token"
 _WITH_SPARK = (Path(__file__).parent / "spark", Path(__file__).parent / "e2e" / "spark")
 

@@ -8,12 +8,11 @@ from typing import cast
 
 import pytest
 
-from sparkport.catalog import Call, CreateSchemaOptions, DynamicSchema, TransactionMode
+from sparkport.catalog import Call, CreateSchemaOptions, DynamicSchema
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
-from sparkport.spark.warehouse.snapshots import SparkTransactions
 from tests.behaviour.engine import FullCatalog
 
 _numbers = itertools.count(1)
@@ -26,18 +25,7 @@ def _memory(request: pytest.FixtureRequest) -> FullCatalog:
 
 def _spark(request: pytest.FixtureRequest) -> FullCatalog:
     host: SparkHost = request.getfixturevalue("spark_host")
-    engine = Engine(host)
-    engine.transactions = _UsedAtOnce(engine.warehouse)
-    return cast("FullCatalog", SparkCatalog(engine))
-
-
-class _UsedAtOnce(SparkTransactions):
-    """A transaction on Spark sees the moment of its first use; the suite speaks of that of its beginning."""
-
-    def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
-        transaction_id = super().begin_transaction(call, mode)
-        self.look(Call(call.principal, transaction_id=transaction_id))
-        return transaction_id
+    return cast("FullCatalog", SparkCatalog(Engine(host)))
 
 
 CATALOGS: dict[str, Callable[[pytest.FixtureRequest], FullCatalog]] = {"memory": _memory, "spark": _spark}

@@ -41,6 +41,13 @@ def begin(catalog: FullCatalog, principal: str = "ann") -> Call:
     return Call(principal, transaction_id=catalog.transactions.begin_transaction(Call(principal)))
 
 
+def begin_with(catalog: FullCatalog, table: FullTable) -> Call:
+    """Return a call within a transaction that has used a table, which fixes what it sees of all tables."""
+    call = begin(catalog)
+    table.snapshot(call, None)
+    return call
+
+
 def end(catalog: FullCatalog, call: Call) -> None:
     """Commit the transaction of a call."""
     assert call.transaction_id is not None
@@ -48,9 +55,9 @@ def end(catalog: FullCatalog, call: Call) -> None:
 
 
 def test_all_tables_are_read_as_of_one_moment(catalog: FullCatalog, schema: DynamicSchema) -> None:
-    """A table first touched late in a transaction is read as of its beginning too."""
+    """A table first touched late in a transaction is read as of the transaction's first use too."""
     first, second = numbers(schema, 1, name="a"), numbers(schema, 1, name="b")
-    call = begin(catalog)
+    call = begin_with(catalog, first)
     insert(first, [{"n": 2}])
     insert(second, [{"n": 2}])
 
@@ -75,7 +82,7 @@ def test_own_writes_are_visible(catalog: FullCatalog, schema: DynamicSchema) -> 
 def test_writes_of_others_stay_hidden_after_an_own_write(catalog: FullCatalog, schema: DynamicSchema) -> None:
     """Writing does not let the commits of others into a transaction's view."""
     table = numbers(schema, 1, 2)
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     insert(table, [{"n": 100}])
     delete(table, [id_of(table, "n", 2)])
     insert(table, [{"n": 3}], call)
@@ -91,7 +98,7 @@ def test_writes_of_others_stay_hidden_after_an_own_write(catalog: FullCatalog, s
 def test_own_view_can_be_pinned(catalog: FullCatalog, schema: DynamicSchema) -> None:
     """The snapshot of a transaction's own view is read as it was."""
     table = numbers(schema, 1)
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     insert(table, [{"n": 100}])
     insert(table, [{"n": 2}], call)
     pin = table.snapshot(call, None)
@@ -108,10 +115,10 @@ def options_at(time_point: TimePoint) -> ScanOptions:
 
 
 def test_same_row_is_changed_by_the_first_only(catalog: FullCatalog, schema: DynamicSchema) -> None:
-    """A row that another changed since the transaction began is a conflict."""
+    """A row that another changed since the transaction was first used is a conflict."""
     table = numbers(schema, 1, 2)
     row = ids(table)[0]
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     update(table, [row], {"n": [10]})
     before = version(table)
 
@@ -129,7 +136,7 @@ def test_row_deleted_by_another_is_a_conflict(catalog: FullCatalog, schema: Dyna
     """Deleting counts as changing."""
     table = numbers(schema, 1, 2)
     row = ids(table)[0]
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     delete(table, [row])
 
     with pytest.raises(ConflictError):
@@ -140,7 +147,7 @@ def test_conflict_is_seen_after_an_own_write_too(catalog: FullCatalog, schema: D
     """An own write does not make the transaction forget what others changed before it."""
     table = numbers(schema, 1, 2)
     first, second = ids(table)
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     update(table, [first], {"n": [10]})
     update(table, [second], {"n": [20]}, call)
 
@@ -153,7 +160,7 @@ def test_distinct_rows_do_not_conflict(catalog: FullCatalog, schema: DynamicSche
     """Two transactions may change different rows of one table."""
     table = numbers(schema, 1, 2)
     first, second = ids(table)
-    one, other = begin(catalog), begin(catalog)
+    one, other = begin_with(catalog, table), begin_with(catalog, table)
     update(table, [first], {"n": [10]}, one)
     update(table, [second], {"n": [20]}, other)
     insert(table, [{"n": 3}], one)
@@ -175,7 +182,7 @@ def test_own_row_is_changed_again_and_again(catalog: FullCatalog, schema: Dynami
 
 def test_table_made_within_a_transaction_is_usable(catalog: FullCatalog, schema: DynamicSchema) -> None:
     """CREATE TABLE carries no transaction id, yet the statements after it see the table."""
-    call = begin(catalog)
+    call = begin_with(catalog, numbers(schema, 7, name="other"))
     table = numbers(schema)
     insert(table, [{"n": 1}], call)
 
@@ -379,7 +386,7 @@ def test_transaction_of_another_principal_is_not_found(catalog: FullCatalog, sch
 def test_empty_table_can_be_read_in_a_transaction(catalog: FullCatalog, schema: DynamicSchema) -> None:
     """No rows are rows enough."""
     table = create(schema, {"n": pa.int64()})
-    call = begin(catalog)
+    call = begin_with(catalog, table)
     insert(table, [{"n": 1}])
 
     assert values(table, call=call) == []

@@ -133,6 +133,7 @@ def test_serve_says_when_it_is_ready_and_stops_on_sigterm() -> None:
     assert re.fullmatch(r"grpc://127\.0\.0\.1:[1-9]\d+", location)
 
 
+@pytest.mark.slow
 def test_sigint_stops_the_server_too() -> None:
     """Ctrl-C ends the server with code 0 and without a traceback."""
     with Process("serve", "--port", "0", "--no-auth") as process:
@@ -144,6 +145,7 @@ def test_sigint_stops_the_server_too() -> None:
     assert "Traceback" not in process.text
 
 
+@pytest.mark.slow
 def test_greeting_can_be_pasted_into_duckdb() -> None:
     """The greeting has the secret with the right scope and the ATTACH statement."""
     with Process("serve", "--port", "0", "--token", "t0k3n", "--catalog", "shop") as process:
@@ -156,6 +158,7 @@ def test_greeting_can_be_pasted_into_duckdb() -> None:
     assert f"ATTACH 'shop' (TYPE airport, LOCATION '{where}');" in text
 
 
+@pytest.mark.slow
 def test_token_is_made_up_when_none_is_given() -> None:
     """Without a token the server makes one, prints it once and asks for it."""
     with Process("serve", "--port", "0") as process:
@@ -168,6 +171,7 @@ def test_token_is_made_up_when_none_is_given() -> None:
     assert found is not None
 
 
+@pytest.mark.slow
 def test_sample_is_served() -> None:
     """`--sample` starts with a small shop."""
     with (
@@ -217,6 +221,7 @@ def test_token_comes_from_a_file_and_is_told_to_nobody(tmp_path: Path) -> None:
     assert "t0k3n-42" not in process.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["variable", "config"])
 def test_token_file_is_a_setting_like_others(tmp_path: Path, source: str) -> None:
     """It may be named by a variable and in the file of settings."""
@@ -230,6 +235,7 @@ def test_token_file_is_a_setting_like_others(tmp_path: Path, source: str) -> Non
         assert databases(process, "t0k3n") == []
 
 
+@pytest.mark.slow
 def test_token_on_the_command_line_is_hidden() -> None:
     """Others do not see it in the list of processes, and whoever gave it there learns a better way."""
     with Process("serve", "--port", "0", "--token", "t0k3n-42") as process:
@@ -240,6 +246,7 @@ def test_token_on_the_command_line_is_hidden() -> None:
     assert "use --token-file" in "".join(process.stderr)
 
 
+@pytest.mark.slow
 def test_token_in_a_variable_is_not_inherited(tmp_path: Path) -> None:
     """What the server starts, and the user's code in it, does not find the token in its environment."""
     (tmp_path / "shop.py").write_text(APP)
@@ -330,6 +337,7 @@ def test_bad_settings_are_told(run: Run, arguments: tuple[str, ...], message: st
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -350,6 +358,7 @@ def test_app_serves_the_users_own_catalogs(tmp_path: Path, spec: str, expected: 
         assert databases(process, None) == expected
 
 
+@pytest.mark.slow
 def test_app_may_be_named_in_the_file(tmp_path: Path) -> None:
     """The key of a flag in the file is the flag's name, whatever the program calls it."""
     (tmp_path / "shop.py").write_text(APP)
@@ -457,6 +466,7 @@ def test_log_has_one_json_line_per_request_and_no_token() -> None:
     assert "wrong-t0k3n" not in process.text
 
 
+@pytest.mark.slow
 def test_everything_on_standard_error_is_json_if_the_log_is() -> None:
     """What people are told beside the log is an event of it."""
     with Process(
@@ -473,6 +483,7 @@ def test_everything_on_standard_error_is_json_if_the_log_is() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_refusal_is_json_if_the_log_is() -> None:
     """Whoever reads the log learns why there is no server."""
     with Process("serve", "--token", "", "--log-format", "json") as process:
@@ -496,6 +507,7 @@ def test_people_are_told_in_plain_lines() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_log_tells_what_a_request_is_about() -> None:
     """Also without DuckDB's headers a line has the path: from the body, the command or the ticket."""
     with Process("serve", "--port", "0", "--no-auth", "--log-format", "json") as process:
@@ -529,6 +541,7 @@ def test_log_tells_what_a_request_is_about() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_log_lines_cannot_be_forged() -> None:
     """What a client sends is logged short and without line breaks or control characters."""
     with Process("serve", "--port", "0", "--no-auth") as process:

@@ -29,6 +29,8 @@ from tests.flight_client import (
     schema_header,
 )
 
+from .usage import wait_idle
+
 ROWS = [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}, {"id": 3, "name": None}]
 INSERT = {"operation": "insert", "schema_name": "sales", "table_name": "orders"}
 
@@ -353,13 +355,13 @@ class Paused:
         self._frames.put(None)
 
 
-def test_cancel_leaves_nothing(sales: Contract) -> None:
+def test_cancel_leaves_nothing(server: sparkport.Server, sales: Contract) -> None:
     """A call that is cancelled in the middle of its rows changes nothing."""
     put = Paused(sales, table([4], ["four"]))
     time.sleep(0.1)
     put.call.cancel()
     put.finish()
-    time.sleep(0.1)
+    wait_idle(server, sales.flight)
 
     assert sales.rows("sales", "orders") == ROWS
 
@@ -371,19 +373,21 @@ def test_hang_up_leaves_nothing(server: sparkport.Server, sales: Contract) -> No
         time.sleep(0.1)
         other.channel.close()
         put.finish()
-    time.sleep(0.1)
+    wait_idle(server, sales.flight)
 
     assert sales.rows("sales", "orders") == ROWS
 
 
-def test_cancel_that_looks_like_an_end_leaves_all_or_nothing(sales: Contract) -> None:
+def test_cancel_that_looks_like_an_end_leaves_all_or_nothing(
+    server: sparkport.Server, sales: Contract
+) -> None:
     """A cancel right after the last row either comes too late or leaves nothing, never a part."""
     rows = pa.concat_tables([table([4], ["four"]), table([5], ["five"])])
     for _ in range(30):
         put = Paused(sales, rows)
         put.finish()
         put.call.cancel()
-    time.sleep(0.3)
+    wait_idle(server, sales.flight)
     found = sales.rows("sales", "orders")
 
     assert found[:3] == ROWS

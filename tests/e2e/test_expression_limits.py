@@ -141,6 +141,7 @@ def _attacks(client: Flight, table: bytes, expression: str) -> list[Callable[[],
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "reason"), [(SLOW, "took longer than 10 seconds"), (LARGE, "needs more than 512 MB")]
 )
@@ -180,6 +181,7 @@ def test_expression_ends_with_its_client(server: Process, hostile: bytes) -> Non
     assert time.monotonic() - started < 4
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_server() -> None:
     """Neither an idle worker nor a busy one outlives a server that is killed."""
     with Process("serve", "--port", "0", "--no-auth") as server, Flight(server.location, None) as client:

@@ -24,6 +24,7 @@ from tests.conftest import TOKEN
 from tests.flight_client import Flight, path_descriptor, refusal
 
 from .serving import Process
+from .usage import wait_idle
 
 COLUMNS = pa.schema([("n", pa.int64())])
 ROWS = pa.table({"n": list(range(1000))})
@@ -157,7 +158,7 @@ def test_stalled_reader_does_not_block_others() -> None:
 
 
 @pytest.mark.parametrize("returning", [False, True])
-def test_cancelled_insert_leaves_nothing(table: Flight, returning: bool) -> None:
+def test_cancelled_insert_leaves_nothing(server: sparkport.Server, table: Flight, returning: bool) -> None:
     """An exchange that is cancelled after its rows were sent commits none of them."""
     for _ in range(20):
         exchange = table.exchange("insert", returning=returning)
@@ -166,13 +167,13 @@ def test_cancelled_insert_leaves_nothing(table: Flight, returning: bool) -> None
         if returning:
             exchange.receive()
         exchange.call.cancel()
-    time.sleep(0.3)
+    wait_idle(server, table)
 
     assert table.read(TABLE, 1).num_rows == 0
     assert table.insert(TABLE, ROWS) == 1000
 
 
-def test_cancelled_insert_leaves_nothing_on_a_busy_server(table: Flight) -> None:
+def test_cancelled_insert_leaves_nothing_on_a_busy_server(server: sparkport.Server, table: Flight) -> None:
     """A cancellation counts also when the thread that brings it has to wait for its turn."""
     over = threading.Event()
 
@@ -188,7 +189,7 @@ def test_cancelled_insert_leaves_nothing_on_a_busy_server(table: Flight) -> None
         exchange.open(TABLE, COLUMNS)
         exchange.send(wire.batch_frames(ROWS)[0])
         exchange.call.cancel()
-    time.sleep(0.5)
+    wait_idle(server, table)
     over.set()
     for thread in threads:
         thread.join()
@@ -210,12 +211,13 @@ def test_insert_past_its_deadline_leaves_nothing(server: sparkport.Server, table
         start = channel.stream_stream(wire.SERVICE + "DoExchange")  # type: ignore[var-annotated]
         code, _ = refusal(lambda: list(start(frames(), metadata=headers, timeout=0.3)))
     hold.set()
-    time.sleep(0.2)
+    wait_idle(server, table)
 
     assert code == "DEADLINE_EXCEEDED"
     assert table.read(TABLE, 1).num_rows == 0
 
 
+@pytest.mark.slow
 def test_killed_client_leaves_nothing(server: sparkport.Server, table: Flight) -> None:
     """A client process that is killed in the middle of an INSERT leaves no row."""
     writer = subprocess.Popen(
@@ -228,7 +230,7 @@ def test_killed_client_leaves_nothing(server: sparkport.Server, table: Flight) -
         assert writer.stdout is not None
         assert writer.stdout.readline() == "sent\n"
         writer.kill()
-    time.sleep(0.5)
+    wait_idle(server, table)
 
     assert table.read(TABLE, 1).num_rows == 0
     assert table.insert(TABLE, ROWS) == 1000
@@ -284,6 +286,7 @@ def _answers(client: Flight) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_sigterm_lets_a_running_scan_finish(tmp_path: Path) -> None:
     """A server that is told to stop delivers what it has begun, refuses new calls, and ends with 0."""
     (tmp_path / "slow.py").write_text(SLOW_APP)
@@ -305,6 +308,7 @@ def test_sigterm_lets_a_running_scan_finish(tmp_path: Path) -> None:
     assert "Traceback" not in process.text
 
 
+@pytest.mark.slow
 def test_killed_server_can_start_again_on_its_port() -> None:
     """After kill -9, with a client connected, a new server starts on the same port."""
     with Process("serve", "--port", "0", "--no-auth") as first, Flight(first.location, None) as client:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import sparkport
+from tests.flight_client import Flight
+
 MB = 1 << 20
 
 
@@ -40,3 +43,10 @@ def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def wait_idle(server: sparkport.Server, client: Flight) -> None:
+    """Wait until all calls that a client has begun are over: nothing can come of them any more."""
+    client.list_flights()  # which the server gets after whatever went before on the same connection
+    running = server._grpc._server.running_calls
+    assert eventually(lambda: running() == 0, 20), f"{running()} calls go on"

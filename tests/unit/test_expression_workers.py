@@ -45,7 +45,7 @@ def test_starting_a_server_starts_a_worker(monkeypatch: pytest.MonkeyPatch) -> N
     shared.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there can be seen what a process has loaded")
+@pytest.mark.needs("linux", sys.platform == "linux", "only there can be seen what a process has loaded")
 def test_time_of_the_first_rows_is_none_of_the_query() -> None:
     """What DuckDB imports to read rows is imported before a worker takes queries."""
     process = sandbox._Worker()
@@ -107,7 +107,7 @@ def test_limit_that_the_platform_lacks_is_skipped(monkeypatch: pytest.MonkeyPatc
     assert limits == [(resource.RLIMIT_FSIZE, (0, 0)), (resource.RLIMIT_CORE, (0, 0))]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such score")
+@pytest.mark.needs("linux", sys.platform == "linux", "other kernels have no such score")
 def test_kernel_ends_workers_before_the_server() -> None:
     """Whose memory it is that has run out, the server is not the one to go."""
     process = sandbox._Worker()

@@ -70,10 +70,10 @@ def find_extension(directory: Path) -> Extension | str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no Airport extension: installing it took more than {_INSTALL_SECONDS} s"
+        return f"installing it took more than {_INSTALL_SECONDS} s"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode or lines[-1]["error"] is not None:
-        return "no Airport extension: set SPARKPORT_AIRPORT_EXTENSION to its path, or go online"
+        return "set SPARKPORT_AIRPORT_EXTENSION to its path, or go online"
     return extension
 
 

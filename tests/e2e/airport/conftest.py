@@ -9,6 +9,7 @@ import pytest
 
 from sparkport import Server
 from sparkport.memory import MemoryCatalog
+from tests.requirements import missing
 
 from .client import DuckDB, Extension, find_extension
 
@@ -18,7 +19,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Extension:
     """Return the Airport extension, or skip."""
     found = find_extension(tmp_path_factory.mktemp("extensions"))
     if isinstance(found, str):
-        pytest.skip(found)
+        missing("airport", found)
     return found
 
 

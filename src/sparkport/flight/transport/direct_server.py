@@ -4,7 +4,7 @@
 small call, and of a small message, goes there. Here a few threads wait for calls; who gets one runs its
 handler and takes the events of that call itself. This is how gRPC's synchronous server in C++ works.
 
-It needs classes of `grpcio` that are not public, so `pyproject.toml` names the versions it works with.
+It needs classes of `grpcio` that are not public: `server` takes it for the versions it was tried with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
@@ -26,7 +25,8 @@ from sparkport.errors import ClientSilentError
 from sparkport.flight.access_log import Note
 from sparkport.flight.request import Headers, trace_id
 from sparkport.flight.transport.call_shares import CallLimits, CallShares
-from sparkport.flight.transport.rpc import AbortedError, Metadata, Patience, Rpc
+from sparkport.flight.transport.direct_rpc import DirectRpc
+from sparkport.flight.transport.rpc import AbortedError, CallDetails, Patience
 
 _log = structlog.get_logger("sparkport")
 
@@ -37,15 +37,6 @@ _PATIENCE_SECONDS = 0.005
 _STRANGER_SECONDS = 2.0  # for calls without a share: health, and those that were refused
 _EXIT_SECONDS = 1.0
 _ENDLESS = Patience()
-
-
-@dataclass(frozen=True, slots=True)
-class CallDetails(grpc.HandlerCallDetails):
-    """What a service chooses a handler by; it names the caller in the call if it knows him."""
-
-    method: str
-    invocation_metadata: Metadata
-    rpc: Rpc
 
 
 class DirectServer:
@@ -70,8 +61,8 @@ class DirectServer:
         self._server.register_completion_queue(self._arrivals)
         self._lock = threading.Lock()
         self._waiting = self._running = 0
-        self._rpcs: set[Rpc] = set()
-        self._left: dict[Rpc, float] = {}  # those of them that no thread runs any more, and since when
+        self._rpcs: set[DirectRpc] = set()
+        self._left: dict[DirectRpc, float] = {}  # those of them that no thread runs any more, and since when
         self._spare_queues: list[Any] = []
         self._has_started = self._is_stopping = self._is_shut_down = False
         self._busy = threading.Event()
@@ -114,6 +105,11 @@ class DirectServer:
             threading.Thread(target=self._cancel_after, args=(grace_seconds,), daemon=True).start()
         return self._stopped
 
+    def running_calls(self) -> int:
+        """Return how many calls are not over yet, for handler or client."""
+        with self._lock:
+            return len(self._rpcs)
+
     def wait(self) -> None:
         """Return when the server has stopped."""
         self._stopped.wait()
@@ -152,7 +148,7 @@ class DirectServer:
                     return
                 self._waiting += 1
 
-    def _next_call(self) -> Rpc | None:
+    def _next_call(self) -> DirectRpc | None:
         """Wait for a call; None when the server has stopped."""
         while True:
             event = self._arrivals.poll()
@@ -165,8 +161,8 @@ class DirectServer:
             elif event.success:
                 return self._accepted(event)
 
-    def _accepted(self, event: Any) -> Rpc:  # noqa: ANN401
-        rpc = Rpc(event, event.tag, self._patience)
+    def _accepted(self, event: Any) -> DirectRpc:  # noqa: ANN401
+        rpc = DirectRpc(event, event.tag, self._patience)
         with self._lock:
             self._rpcs.add(rpc)
             self._running += self._is_counted(rpc)
@@ -181,7 +177,7 @@ class DirectServer:
                 self._busy.set()
         return rpc
 
-    def _run(self, rpc: Rpc) -> None:
+    def _run(self, rpc: DirectRpc) -> None:
         try:
             with contextlib.suppress(AbortedError):
                 self._answer(rpc)
@@ -195,7 +191,7 @@ class DirectServer:
                 rpc.fail()
         self._leave(rpc)
 
-    def _leave(self, rpc: Rpc) -> None:
+    def _leave(self, rpc: DirectRpc) -> None:
         """Let a call go; one whose client has not taken its answer counts as his until he has."""
         with self._lock:
             self._running -= self._is_counted(rpc)
@@ -210,7 +206,7 @@ class DirectServer:
                 self._shares.enter_anyway(*rpc.share)
             self._left[rpc] = time.monotonic()
 
-    def _answer(self, rpc: Rpc) -> None:
+    def _answer(self, rpc: DirectRpc) -> None:
         if rpc.has_no_thread:
             _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "the server cannot start another thread")
         if self._running > self._max_calls and self._is_counted(rpc):
@@ -231,22 +227,22 @@ class DirectServer:
             for response in responses:
                 rpc.send(encode(response))
 
-    def _take_share(self, rpc: Rpc, principal: str) -> None:
+    def _take_share(self, rpc: DirectRpc, principal: str) -> None:
         share = principal, rpc.connection
         refusal = self._shares.enter(*share)
         if refusal is not None:
             _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, refusal + ", which is the limit")
         rpc.share = share
 
-    def _is_counted(self, rpc: Rpc) -> bool:
+    def _is_counted(self, rpc: DirectRpc) -> bool:
         return not rpc.method.startswith(self._always)
 
-    def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any] | None:
+    def _handler(self, rpc: DirectRpc) -> grpc.RpcMethodHandler[Any, Any] | None:
         details = CallDetails(rpc.method, rpc.invocation_metadata(), rpc)
         handlers = (service.service(details) for service in self._services)
         return next((handler for handler in handlers if handler is not None), None)
 
-    def _forget(self, rpc: Rpc) -> None:
+    def _forget(self, rpc: DirectRpc) -> None:
         self._rpcs.discard(rpc)
         self._spare_queues.append(rpc.queue)
 
@@ -297,14 +293,14 @@ class DirectServer:
         atexit.unregister(self._exit)
 
 
-def _refuse(rpc: Rpc, code: grpc.StatusCode, message: str) -> NoReturn:
+def _refuse(rpc: DirectRpc, code: grpc.StatusCode, message: str) -> NoReturn:
     """End a call that no handler gets, with the log line that a handler would have written."""
     trace = trace_id(Headers(rpc.invocation_metadata()))
     Note(rpc.method.rpartition("/")[2], trace).finish(code.name)
     rpc.abort(code, message)
 
 
-def _only_request(rpc: Rpc, handler: grpc.RpcMethodHandler[Any, Any]) -> Any:  # noqa: ANN401
+def _only_request(rpc: DirectRpc, handler: grpc.RpcMethodHandler[Any, Any]) -> Any:  # noqa: ANN401
     try:
         message = next(rpc, None)
     except ClientSilentError as error:

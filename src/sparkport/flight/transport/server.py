@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from typing import TYPE_CHECKING
 
+import grpc
 import structlog
 
 from sparkport.flight.context import ServerContext
 from sparkport.flight.transport import health
 from sparkport.flight.transport.auth import Authenticator
-from sparkport.flight.transport.direct_server import DirectServer
 from sparkport.flight.transport.health import HealthService
 from sparkport.flight.transport.limits import ServerLimits, allowed_connections
 from sparkport.flight.transport.rpc import Patience
 from sparkport.flight.transport.service import FlightService
+from sparkport.flight.transport.standard_server import StandardServer
+
+if TYPE_CHECKING:
+    from sparkport.flight.transport.direct_server import DirectServer
 
 _log = structlog.get_logger("sparkport")
 
@@ -26,6 +32,9 @@ _MAX_INT32 = (1 << 31) - 1
 # counts calls as open for a while that the client has seen the end of.
 _STREAMS_PER_CALL = 2
 _SPARE_STREAMS = 64
+# `direct_server` needs classes of gRPC that are not public and may change with any release.
+_TRIED = ((1, 80), (1, 85))
+_CHOICE = "SPARKPORT_GRPC_SERVER"
 
 
 class GrpcServer:
@@ -36,7 +45,7 @@ class GrpcServer:
     ) -> None:
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)
-        self._server = DirectServer(
+        self._server = _server_class()(
             limits.calls,
             _options(limits),
             patience=Patience(limits.request_seconds, limits.stream_idle_seconds),
@@ -67,6 +76,32 @@ class GrpcServer:
     def wait(self) -> None:
         """Return when the server has stopped."""
         self._server.wait()
+
+
+def _server_class() -> type[DirectServer | StandardServer]:
+    """Return the server for this version of gRPC: our own, or the slower one that is gRPC's."""
+    if not _takes_direct(os.environ.get(_CHOICE, "auto")):
+        return StandardServer
+    # Where gRPC has changed, it may not even be possible to import it.
+    from sparkport.flight.transport.direct_server import DirectServer  # noqa: PLC0415
+
+    return DirectServer
+
+
+def _takes_direct(choice: str) -> bool:
+    if choice not in {"auto", "direct", "standard"}:
+        raise ValueError(f"{_CHOICE} is 'auto', 'direct' or 'standard', not {choice!r}")
+    if choice != "auto":
+        return choice == "direct"
+    oldest, newest = _TRIED
+    if oldest <= tuple(int(part) for part in grpc.__version__.split(".")[:2]) <= newest:
+        return True
+    _log.warning(
+        f"grpcio {grpc.__version__} is not one of the versions {'.'.join(map(str, oldest))} to"
+        f" {'.'.join(map(str, newest))} that sparkport's own gRPC server was tried with: using that of gRPC,"
+        " which answers small calls at half the speed"
+    )
+    return False
 
 
 def _check_files(limits: ServerLimits) -> None:

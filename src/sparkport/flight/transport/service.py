@@ -25,8 +25,7 @@ from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.transport import auth
 from sparkport.flight.transport.auth import Authenticator
-from sparkport.flight.transport.direct_server import CallDetails
-from sparkport.flight.transport.rpc import Rpc
+from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
 from sparkport.protocol import flight_data
 from sparkport.protocol import flight_pb2 as pb

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, DeadlineExceededError
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
+
+
+class WaitingCall(Call):
+    """A call that tells how often whoever waits has looked after it."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout)
+        self.checks = threading.Semaphore(0)
+
+    def check(self) -> None:
+        """Count, and check."""
+        self.checks.release()
+        super().check()
 
 
 def test_many_are_inside_together() -> None:
@@ -23,15 +35,17 @@ def test_one_alone_waits_for_those_inside() -> None:
     """Nobody is inside with the one who wants to be alone."""
     gate = ReadWriteLock()
     seen: list[str] = []
+    waiting = WaitingCall(timeout=10)
 
     def exclusive() -> None:
-        with gate.exclusive(Call(timeout=10)):
+        with gate.exclusive(waiting):
             seen.append("exclusive")
 
     with gate.shared(Call()):
         thread = threading.Thread(target=exclusive)
         thread.start()
-        time.sleep(0.2)
+        for _ in range(3):  # before it tries, and each time that it goes on waiting
+            assert waiting.checks.acquire(timeout=20)
         seen.append("shared")
     thread.join()
 

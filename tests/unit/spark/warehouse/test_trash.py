@@ -18,6 +18,7 @@ from sparkport.errors import PreconditionError
 from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.ddl.drop import drop_table, remove_remnant
 from sparkport.spark.warehouse.trash import Trash
+from tests.requirements import missing
 
 HOUR = 3600.0
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024  (what `shutil.disk_usage` returns)
@@ -244,7 +245,7 @@ def test_table_is_dropped_on_a_disk_without_room_for_a_folder(tmp_path: Path) ->
     mount = f'mount -t tmpfs -o nr_inodes=40 tmpfs "{tmp_path}" && exec "$@"'
     own_mounts = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     if subprocess.run([*own_mounts, mount, "sh", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount in a namespace of their own")
+        missing("namespaces", "this machine lets nobody mount in a namespace of their own")
     command = [*own_mounts, mount, "sh", sys.executable, "-c", FULL, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
 
