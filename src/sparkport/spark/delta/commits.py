@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import (
     DataFile,
     Metadata,
@@ -75,13 +76,13 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
                 if file.path in removed and removed[file.path] == file.vector_id:
                     del removed[file.path]
             case {"remove": dict() as remove}:
-                path = resolve(root, remove["path"])
-                vector = decode_deletion_vector(remove.get("deletionVector"))
+                path = resolve(root, members.text(remove, "path"))
+                vector = decode_deletion_vector(remove)
                 removed[path] = vector.unique_id if vector else None
                 if path in added and added[path].vector_id == removed[path]:
                     del added[path]
             case {"txn": dict() as txn}:
-                transactions[txn["appId"]] = int(txn["version"])
+                transactions[members.text(txn, "appId")] = members.integer(txn, "version")
             case {"metaData": dict() as raw}:
                 metadata = decode_metadata(raw)
             case {"protocol": dict() as raw}:
@@ -93,9 +94,12 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
 
 def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
     """Tell whether actions of these kinds change rows, and not only columns or how rows lie in files."""
-    said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    files = [action[kind] for action in actions for kind in kinds if kind in action]
-    return said.get("operation") != _ALTER and any(file.get("dataChange", True) for file in files)
+    infos = (members.optional_object(action, "commitInfo") for action in actions)
+    info = next((info for info in infos if info is not None), {})
+    files = [members.optional_object(action, kind) for action in actions for kind in kinds]
+    return info.get("operation") != _ALTER and any(
+        file.get("dataChange", True) for file in files if file is not None
+    )
 
 
 def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:
@@ -115,4 +119,6 @@ def read_in_commit_ms(storage: Storage, root: str, version: int) -> int:
     name = commit_name(version)
     with damage_reported(root, version, name):
         line = storage.first_line(f"{root}/_delta_log/{name}")
-        return int(json.loads(line)["commitInfo"]["inCommitTimestamp"])
+        (action,) = parse(line)
+        info = members.optional_object(action, "commitInfo") or {}
+        return members.integer(info, "inCommitTimestamp")

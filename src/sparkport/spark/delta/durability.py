@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import decode_deletion_vector
 from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
@@ -98,10 +99,10 @@ def _write_through_commit(root: str, version: int) -> None:
 
 def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
     for kind in ("add", "cdc"):
-        file = action.get(kind)
+        file = members.optional_object(action, kind)
         if file is not None:
-            yield resolve(root, file["path"])
-            vector = decode_deletion_vector(file.get("deletionVector"))
+            yield resolve(root, members.text(file, "path"))
+            vector = decode_deletion_vector(file)
             if vector is not None and (location := vector_location(vector, root)) is not None:
                 yield location
 

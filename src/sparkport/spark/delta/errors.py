@@ -55,11 +55,15 @@ class VersionNotFoundError(NotFoundError):
 
 @contextmanager
 def damage_reported(root: str, version: int, file: str) -> Iterator[None]:
-    """Turn whatever fails while a file of the log is decoded into a CorruptLogError."""
+    """Raise CorruptLogError for a file of the log that is missing, or that does not decode.
+
+    Decoders raise ValueError for what they do not accept, as `json` does; other errors, such as TypeError or
+    KeyError, are faults of this program and pass.
+    """
     try:
         yield
     except FileNotFoundError as error:
         raise CorruptLogError(root, version, f"{file} is missing") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, pa.ArrowException) as error:
+    except (ValueError, EOFError, pa.ArrowException) as error:
         reason = f"{type(error).__name__}: {error}"
         raise CorruptLogError(root, version, f"{file} cannot be decoded ({reason})") from error

@@ -44,6 +44,11 @@ class DeltaSnapshot:
         """The same without files."""
         return TableHeader(self.version, self.timestamp_ms, self.protocol, self.metadata)
 
+    def has_files_removed_by(self, later: DeltaSnapshot) -> bool:
+        """Return whether a later version no longer has some of the files, which VACUUM may delete then."""
+        paths = {file.path for file in later.files}
+        return later.version > self.version and any(file.path not in paths for file in self.files)
+
 
 class Replay:
     """The state of a table while commits are applied to it."""

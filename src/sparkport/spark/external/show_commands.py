@@ -23,7 +23,7 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import clean_message, is_session_lost, translated
+from sparkport.spark.errors import RejectedStatementError, clean_message, is_session_lost, translate
 from sparkport.spark.sql_names import quoted
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
@@ -107,10 +107,12 @@ def attempt(work: Callable[[], T]) -> T | SparkportError:
     except SparkportError as error:
         return error
     except (PySparkException, Py4JError) as error:
-        ours = translated(error) or PreconditionError(clean_message(str(error)))
+        ours = translate(error)
         lost = isinstance(ours, UnavailableError | CancelledError | DeadlineExceededError)
         if lost or is_session_lost(error):
             raise
+        if ours is None or isinstance(ours, RejectedStatementError):
+            return PreconditionError(str(ours or clean_message(str(error))))
         return ours
 
 

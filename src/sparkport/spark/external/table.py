@@ -13,8 +13,9 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableKind
-from sparkport.errors import ConflictError, InvalidRequestError
+from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import RejectedStatementError
 from sparkport.spark.external.relations import Relation, comparable_columns, relation_columns
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read import sql_scan
@@ -57,8 +58,18 @@ class SessionTable:
         """Read the rows: projected, filtered, cut to the limit."""
         if options.time_point is not None:
             raise InvalidRequestError(f"table '{self.name}' has no history to travel in")
+        call.check()
         read = functools.partial(_newest, self._relation.name)
-        return scan_query(self._engine, call, str(self), read, self._relation.spark_schema, options)
+        spark_schema = self._relation.spark_schema
+        stored = stored_rows(self._engine.jobs, call, str(self), read, spark_schema, options)
+        return decoded_rows(self._readable(stored), spark_schema, options)
+
+    def _readable(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches. Raises PreconditionError where Spark rejects the view's own statement."""
+        try:
+            yield from batches
+        except RejectedStatementError as error:
+            raise PreconditionError(f"table '{self}' cannot be read: {error}") from error
 
     def __str__(self) -> str:
         return str(self._relation)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError, UnavailableError
-from sparkport.spark.errors import is_session_lost, translated, user_failure
+from sparkport.spark.errors import RejectedStatementError, is_session_lost, translate, user_failure
 from sparkport.spark.session.class_archive import archive_options
 from sparkport.spark.session.delta_jars import Progress, delta_jars
 from sparkport.spark.session.java_home import find_java
@@ -106,12 +106,12 @@ class SparkHost:
         link = self._wait(call)
         try:
             yield link.session
-        except SparkportError:
+        except (SparkportError, RejectedStatementError):
             raise
         except Exception as error:
             # Once its process is gone, PySpark fails in ways that say nothing of it.
             is_lost = self._is_lost(link, error)
-            ours = None if is_lost else translated(error, table) or user_failure(error)
+            ours = None if is_lost else translate(error, table) or user_failure(error)
             if is_lost or (ours is None and _is_dying(link)):
                 self._lose(link)
                 raise UnavailableError("Spark stopped while it worked on this call; try again") from error
@@ -253,7 +253,7 @@ class SparkHost:
                 "Spark Connect needs more packages: pip install 'sparkport[connect]'"
             ) from error
         except Exception as error:
-            raise translated(error) or error from error
+            raise translate(error) or error from error
         return _Link(session, None, None)
 
     def _watch(self, link: _Link) -> None:
