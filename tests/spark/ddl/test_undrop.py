@@ -22,7 +22,8 @@ from sparkport.catalog import (
     RenameTable,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError, PreconditionError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.storage.filesystem import LocalStorage
@@ -221,7 +222,7 @@ def test_link_is_dropped_and_not_what_it_points_at(
     table = made(sales, ROWS)
     shutil.move(table.root, tmp_path / "elsewhere")
     Path(table.root).symlink_to("../../elsewhere")  # which means nothing in the trash
-    lake.forget(table.root)
+    lake.tables.forget(table.root)
     sales.drop_table(Call(), "t", DropTableOptions())
     listed = dropped(lake)
     undrop(lake, "sales.t")

@@ -14,7 +14,7 @@ from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.delta.durability import write_through_checkpoints
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import TableHeader
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.session.jobs import Jobs
 
 _log = structlog.get_logger("sparkport.spark")
@@ -57,7 +57,7 @@ class Checkpointing:
     def _write(self, table: str, log: DeltaLog) -> None:
         try:
             with self._gate.shared(Call()):
-                work = functools.partial(delta_transactions.checkpoint, log.root)
+                work = functools.partial(log_cache.checkpoint, log.root)
                 self._jobs.run(Call(), table, while_writing(log.root, table, work))
                 write_through_checkpoints(log)
         except UnavailableError as error:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
-from sparkport.spark.delta_jvm.transactions import forget
+from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
 from sparkport.spark.query.tables import QueryTable, TableBindings, holding
 from sparkport.spark.sql_names import literal, quoted

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta_jvm.bridge import has_transactions
-from sparkport.spark.delta_jvm.transactions import FileChange, commit_files
+from sparkport.spark.delta_jvm.file_commit import FileChange, commit_files
 
 _log = structlog.get_logger("sparkport.spark")
 
