@@ -25,6 +25,7 @@ from sparkport.spark.catalog.tables import WarehouseTables, same_name
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
 from sparkport.spark.ddl.create import new_table, replace_delta, schema_details
 from sparkport.spark.functions.catalog_functions import COMMENT, SCHEMA
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import TableEntry
 
@@ -106,7 +107,7 @@ class SparkSchema(RevertibleSchema):
                 with existing.versions.lock.alone(call):
                     work = functools.partial(replace_delta, made)
                     engine.jobs.run(call, path, while_writing(root, path, work))
-                    if existing.name != name and "://" not in root:
+                    if existing.name != name and is_local(root):
                         tables.move(call, existing, name)
         table = self.table(call, name)
         if table is None:  # others have dropped it already

@@ -26,6 +26,7 @@ from sparkport.spark.delta.durability import write_through_folders
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import TableEntry
 
@@ -68,7 +69,7 @@ class WarehouseTables:
         except SparkportError:
             remove_remnant(table.root, self.engine.trash)
             raise
-        if "://" not in table.root:
+        if is_local(table.root):
             write_through_folders(Path(table.root), Path(self.engine.warehouse.root))
 
     def drop(self, table: DeltaTable) -> None:
@@ -99,7 +100,7 @@ class WarehouseTables:
             taken = same_name(name, entries)
             if taken not in {None, table.name}:
                 raise AlreadyExistsError("table", f"{table.schema}.{name}")
-            if "://" in table.root:
+            if not is_local(table.root):
                 raise UnsupportedOperationError("table", str(table), "RENAME in an object store")
             if name != table.name:
                 work = functools.partial(table_commit.rename, table.root, name)
@@ -133,7 +134,7 @@ class WarehouseTables:
 
     def _named_files(self, root: str) -> frozenset[str]:
         """Return the locations of the files that a table in a store has; nothing for a damaged one."""
-        if "://" not in root:
+        if is_local(root):
             return frozenset()
         try:
             return frozenset(file.path for file in self.engine.log(root).snapshot().files)

@@ -17,7 +17,7 @@ from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
 from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
 from sparkport.spark.delta.new_statistics import NewStatistics
-from sparkport.spark.storage.filesystem import location_of
+from sparkport.spark.storage.filesystem import is_local, location_of
 
 MAX_ROWS = 50_000
 """Up to how many rows are kept in memory, and written to a file at once."""
@@ -71,7 +71,7 @@ def discard(*paths: Path) -> None:
 def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     """Tell whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
     if (
-        "://" in location_of(root)
+        not is_local(location_of(root))
         or protocol.min_writer < _FEATURES_LISTED
         or unsupported_features(protocol, Work.APPEND)
     ):

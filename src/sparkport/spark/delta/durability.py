@@ -18,7 +18,7 @@ from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.errors import damage_reported
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.storage.filesystem import location_of, resolve, storage_of
+from sparkport.spark.storage.filesystem import is_local, location_of, resolve, storage_of
 
 
 class Durability:
@@ -33,7 +33,7 @@ class Durability:
 
     def begin(self, log: DeltaLog) -> None:
         """Note the version after which commits may be our own."""
-        if _is_local(log):
+        if is_local(log.root):
             newest = log.heading()
             with self._lock:
                 if self._reached is None or self._reached[0] != newest.metadata.table_id:
@@ -41,7 +41,7 @@ class Durability:
 
     def reach(self, log: DeltaLog) -> None:
         """Return when the commits since `begin`, or else the newest one, are on the disk with their files."""
-        if not _is_local(log):
+        if not is_local(log.root):
             return
         newest = log.heading()
         with self._lock:
@@ -56,7 +56,7 @@ class Durability:
 def write_through_added(root: str, actions: Iterable[Mapping[str, Any]]) -> None:
     """Have the files written through that actions add to a table, before a commit names them."""
     root = location_of(root)
-    if "://" not in root:
+    if is_local(root):
         _write_through_files([path for action in actions for path in _named(action, root)], root)
 
 
@@ -74,14 +74,10 @@ def write_through_folders(folder: Path, top: Path) -> None:
 
 def write_through_checkpoints(log: DeltaLog) -> None:
     """Have the checkpoints of a log written through, and what points at the last one."""
-    if _is_local(log):
+    if is_local(log.root):
         folder = f"{log.root}/_delta_log"
         names = storage_of(folder).names(folder)
         _write_through_files([f"{folder}/{name}" for name in names if "checkpoint" in name], folder)
-
-
-def _is_local(log: DeltaLog) -> bool:
-    return "://" not in log.root
 
 
 def _write_through_commit(root: str, version: int) -> None:

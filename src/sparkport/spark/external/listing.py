@@ -17,6 +17,7 @@ from sparkport.errors import NotFoundError, PreconditionError, SparkportError
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.relations import Relation, Unreadable, read_relation
 from sparkport.spark.external.show_commands import Namespace, attempt, child_namespaces, read_namespace
+from sparkport.spark.storage.filesystem import is_local
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -119,7 +120,7 @@ class SessionListing:
 
     def _has_moved(self, found: Relation | Unreadable) -> bool:
         """Tell whether a Delta table on the local disk, where a look costs nothing, has another version."""
-        if isinstance(found, Unreadable) or found.root is None or "://" in found.root:
+        if isinstance(found, Unreadable) or found.root is None or not is_local(found.root):
             return False
         try:
             return self._engine.log(found.root).newest_version() != found.version

@@ -22,6 +22,7 @@ from sparkport.spark.read import sql_scan
 from sparkport.spark.read.sql_query import narrowed
 from sparkport.spark.read.sql_scan import Query
 from sparkport.spark.session.jobs import Jobs
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable, PlannedDeltaScan
 from sparkport.spark.types import decode_batches
 from sparkport.spark.warehouse.listing import TableEntry
@@ -125,7 +126,7 @@ class NamedDeltaTable:
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return what the log is sure of."""
-        if "://" not in self._root:
+        if is_local(self._root):
             return self._table.column_statistics(call, column)
         # The catalog's version rises a little later than that of a table far away, and until then
         # clients would go on with statistics that are no longer true.

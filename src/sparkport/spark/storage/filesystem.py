@@ -291,6 +291,11 @@ class ArrowStorage:
 _LOCAL = LocalStorage()
 
 
+def is_local(location: str) -> bool:
+    """Return whether a location is a path of the local disk, which has locks, links, moves and `fsync`."""
+    return "://" not in location
+
+
 def storage_of(location: str) -> Storage:
     """Return the storage that a location lies in."""
     uri = _URI.fullmatch(arrow_location(location))
