@@ -93,7 +93,7 @@ def test_dropped_table_comes_back_with_its_rows_and_history(
 def test_trash_says_what_is_in_it(lake: SparkCatalog, sales: SparkSchema) -> None:
     """Id, version, size and when it goes: all that one needs to know before bringing a table back."""
     table = made(sales, ROWS)
-    identity = lake.engine.log(table.root).heading().metadata.table_id
+    identity = lake.engine.log(table.root).header().metadata.table_id
     size = sum(path.stat().st_size for path in Path(table.root).rglob("*") if path.is_file())
     sales.drop_table(Call(), "t", DropTableOptions())
     (row,) = calling.rows(lake, "dropped")

@@ -43,15 +43,15 @@ class Checkpointing:
             return  # over Spark Connect Delta writes them itself
         try:
             newest, last = log.last_checkpoint()
-            heading = log.heading(newest)
+            header = log.header(newest)
             table_id, tried = self._tried
-            tried = tried if table_id == heading.metadata.table_id else 0
-            due = newest - max(last, tried) >= _interval(heading)
+            tried = tried if table_id == header.metadata.table_id else 0
+            due = newest - max(last, tried) >= _interval(header)
         except (SparkportError, OSError) as error:  # others may have dropped the table
             _log.debug("no checkpoint", table=table, reason=str(error))
             return
         if due and self._writing.acquire(blocking=False):
-            self._tried = heading.metadata.table_id, newest
+            self._tried = header.metadata.table_id, newest
             threading.Thread(target=self._write, args=(table, log), name="checkpoint", daemon=True).start()
 
     def _write(self, table: str, log: DeltaLog) -> None:
@@ -68,7 +68,7 @@ class Checkpointing:
             self._writing.release()
 
 
-def _interval(heading: TableHeader) -> int:
+def _interval(header: TableHeader) -> int:
     """Return after how many commits a table wants a checkpoint, or gets one all the same."""
-    wanted = heading.metadata.configuration.get(_INTERVAL, "")
+    wanted = header.metadata.configuration.get(_INTERVAL, "")
     return min(int(wanted) if wanted.isdecimal() and int(wanted) else _DELTAS_INTERVAL, _MAX_INTERVAL)

@@ -18,7 +18,7 @@ from sparkport.spark.delta.commits import Commit
 from sparkport.spark.delta.errors import damage_reported
 from sparkport.spark.storage.filesystem import Storage
 
-_HEADING = ("protocol", "metaData")
+_HEADER = ("protocol", "metaData")
 _FILE_FIELDS = (
     "path",
     "partitionValues",
@@ -28,7 +28,7 @@ _FILE_FIELDS = (
     "deletionVector",
     "baseRowId",
 )
-_STATE = (*_HEADING, "txn", "sidecar", *(f"add.{field}" for field in _FILE_FIELDS))
+_STATE = (*_HEADER, "txn", "sidecar", *(f"add.{field}" for field in _FILE_FIELDS))
 
 
 def read_checkpoint(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
@@ -58,7 +58,7 @@ def read_header(storage: Storage, root: str, version: int, names: tuple[str, ...
     metadata: Metadata | None = None
     for name in names:
         with damage_reported(root, version, name):
-            part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADING), root)
+            part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADER), root)
         protocol = part.protocol or protocol
         metadata = part.metadata or metadata
         if protocol and metadata:

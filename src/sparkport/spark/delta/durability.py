@@ -34,7 +34,7 @@ class Durability:
     def begin(self, log: DeltaLog) -> None:
         """Note the version after which commits may be our own."""
         if is_local(log.root):
-            newest = log.heading()
+            newest = log.header()
             with self._lock:
                 if self._reached is None or self._reached[0] != newest.metadata.table_id:
                     self._reached = newest.metadata.table_id, newest.version
@@ -43,7 +43,7 @@ class Durability:
         """Return when the commits since `begin`, or else the newest one, are on the disk with their files."""
         if not is_local(log.root):
             return
-        newest = log.heading()
+        newest = log.header()
         with self._lock:
             table_id, reached = self._reached or ("", 0)
             if table_id != newest.metadata.table_id:  # others have put a new table into the folder

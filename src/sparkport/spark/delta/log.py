@@ -1,4 +1,4 @@
-"""Read a Delta table's log: versions, headings, snapshots, times."""
+"""Read a Delta table's log: versions, headers, snapshots, times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, stor
 from sparkport.spark.storage.folder_names import table_label
 
 _KEPT_SNAPSHOTS = 4
-_KEPT_HEADINGS = 16
+_KEPT_HEADERS = 16
 _MAX_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
 
 
@@ -35,7 +35,7 @@ class DeltaLog:
         self._folder = f"{self.root}/_delta_log"
         self._storage = storage or storage_of(self.root)
         self._snapshots: VersionCache[DeltaSnapshot] = VersionCache(_KEPT_SNAPSHOTS)
-        self._headings: VersionCache[TableHeader] = VersionCache(_KEPT_HEADINGS)
+        self._headers: VersionCache[TableHeader] = VersionCache(_KEPT_HEADERS)
         self._building = threading.Lock()  # whoever comes second finds the snapshot made
 
     def newest_version(self) -> int:
@@ -47,23 +47,23 @@ class DeltaLog:
         listing = read_listing(self.root, self._names())
         return listing.newest, max(listing.checkpoints, default=0)
 
-    def heading(self, version: int | None = None) -> TableHeader:
+    def header(self, version: int | None = None) -> TableHeader:
         """Return what a version is, without replaying its files."""
         names = self._names() if version is None else []
         wanted = newest_version(self.root, names) if version is None else version
         stamp = self.stamp(wanted)
         if stamp is not None:
-            kept = self._headings.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
+            kept = self._headers.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
             if kept is not None:
-                return kept.heading if isinstance(kept, DeltaSnapshot) else kept
+                return kept.header if isinstance(kept, DeltaSnapshot) else kept
         listing = read_listing(self.root, names or self._names())
-        protocol, metadata = self._find_heading(listing, wanted)
-        heading = TableHeader(
+        protocol, metadata = self._find_header(listing, wanted)
+        header = TableHeader(
             wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata
         )
         if stamp is not None:
-            self._headings.put(wanted, stamp, heading)
-        return heading
+            self._headers.put(wanted, stamp, header)
+        return header
 
     def snapshot(self, version: int | None = None) -> DeltaSnapshot:
         """Return a version with all its files."""
@@ -140,9 +140,9 @@ class DeltaLog:
         except FileNotFoundError:
             return None  # cleaned up, or never there: the listing tells
 
-    def _find_heading(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
+    def _find_header(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
         segment = listing.segment(wanted)
-        near = self._headings.nearest(wanted, self.stamp)
+        near = self._headers.nearest(wanted, self.stamp)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         for version in reversed(segment.commits):
@@ -204,10 +204,10 @@ class DeltaLog:
 
     def _in_commit_start(self, newest: int, first: int) -> tuple[int, float]:
         """Return from which version and time on commits carry their own time."""
-        heading = self.heading(newest)
-        if not has_in_commit_times(heading.protocol, heading.metadata):
+        header = self.header(newest)
+        if not has_in_commit_times(header.protocol, header.metadata):
             return newest + 1, float("inf")
-        properties = heading.metadata.configuration
+        properties = header.metadata.configuration
         start = properties.get("delta.inCommitTimestampEnablementVersion")
         since_ms = properties.get("delta.inCommitTimestampEnablementTimestamp")
         if start is None or since_ms is None or int(start) <= first:

@@ -40,7 +40,7 @@ class DeltaSnapshot:
     own_writes: int = 0
 
     @property
-    def heading(self) -> TableHeader:
+    def header(self) -> TableHeader:
         """The same without files."""
         return TableHeader(self.version, self.timestamp_ms, self.protocol, self.metadata)
 

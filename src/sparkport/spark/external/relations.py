@@ -114,8 +114,8 @@ def _delta_version(engine: Engine, described: Description, root: str) -> int | N
     if described.provider != "delta" or not described.location:
         return None
     try:
-        heading = engine.log(root).heading()
+        header = engine.log(root).header()
     except (SparkportError, OSError, pa.ArrowException):
         return None  # Spark may know how to get there
-    features = heading.protocol.reader_features | heading.protocol.writer_features
-    return None if features & _CATALOG_MANAGED else heading.version
+    features = header.protocol.reader_features | header.protocol.writer_features
+    return None if features & _CATALOG_MANAGED else header.version

@@ -55,10 +55,10 @@ def _delta(session: SparkSession, folder: str) -> None:
 
 def _commit(session: SparkSession, path: str) -> None:
     """Append a row as small INSERTs do."""
-    heading = DeltaLog(path).heading()
+    header = DeltaLog(path).header()
     rows = pa.table({"id": pa.array([1], pa.int64())})
-    action = data_files.write_file(path, heading.metadata, rows).action
+    action = data_files.write_file(path, header.metadata, rows).action
     metrics = {"numFiles": 1, "numOutputRows": 1}
-    table_id = heading.metadata.table_id
-    change = FileChange("warm-up", path, table_id, heading.version, "WRITE", {}, {}, [action], metrics)
+    table_id = header.metadata.table_id
+    change = FileChange("warm-up", path, table_id, header.version, "WRITE", {}, {}, [action], metrics)
     commit_files(change, session)
