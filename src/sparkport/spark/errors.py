@@ -186,24 +186,24 @@ def too_new(table: str) -> PreconditionError:
     return PreconditionError(f"{named} needs a newer version of Delta than this Spark has")
 
 
-def _without_feed(table: str) -> PreconditionError:
+def _no_change_data(table: str) -> PreconditionError:
     return PreconditionError(
-        f"table '{table}' has not recorded its changes in all of this range; from now on it does after"
+        f"table '{table}' has no change data for all of this range; to record changes from now on, run"
         " ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') in Spark"
     )
 
 
-def _too_young(table: str) -> PreconditionError:
+def _retention_too_short(table: str) -> PreconditionError:
     return PreconditionError(
-        f"files of table '{table}' are kept for a week at least, for those who read older versions;"
-        " the table property delta.deletedFileRetentionDuration sets another time"
+        f"vacuum must keep the files of table '{table}' for at least a week, for readers of older versions;"
+        " set the table property delta.deletedFileRetentionDuration to allow less"
     )
 
 
-_UNREADY: Mapping[str, Callable[[str], SparkportError]] = {
-    "DELTA_MISSING_CHANGE_DATA": _without_feed,
-    "DELTA_CHANGE_TABLE_FEED_DISABLED": _without_feed,
-    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": _too_young,
+_BY_CONDITION: Mapping[str, Callable[[str], SparkportError]] = {
+    "DELTA_MISSING_CHANGE_DATA": _no_change_data,
+    "DELTA_CHANGE_TABLE_FEED_DISABLED": _no_change_data,
+    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": _retention_too_short,
 }
 
 # Words in the text of an error or of its causes: the first that matches decides.
@@ -214,15 +214,15 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CANCELLED, lambda _: CancelledError()),
     (_FULL, lambda _: _full()),
     (_READ_ONLY, lambda _: _read_only()),
-    (_MEMORY, lambda _: LimitExceededError("Spark has not enough memory for this statement")),
+    (_MEMORY, lambda _: LimitExceededError("Spark does not have enough memory for this statement")),
     (_TOO_NEW, too_new),
-    (_WORKER, lambda _: UnavailableError("a worker of Spark died; try again")),
+    (_WORKER, lambda _: UnavailableError("a Spark worker process died; try again")),
     # Before the next: Java calls a file that it may not open not found.
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
     (_MISSING_FILE, MissingDataFileError),
     (_STORAGE, _storage_down),
     (_DAMAGED, _damaged),
-    (_SILENT, lambda _: UnavailableError("Spark does not answer now; try again")),
+    (_SILENT, lambda _: UnavailableError("Spark does not answer; try again")),
 )
 
 # SQL states of values and limits: whatever words such an error has, they are about the request.
@@ -276,7 +276,7 @@ def translate(error: BaseException, table: str = "") -> SparkportError | Rejecte
     if not isinstance(error, PySparkException | Py4JError | OSError):
         return None
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
-        return UnavailableError("Spark does not answer now; try again")
+        return UnavailableError("Spark does not answer; try again")
     decision = _decision(error)
     if decision is Decision.FAULT or user_failure(error) is not None:
         return None
@@ -381,8 +381,8 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | Rejected
         return None
     condition, state = error.getCondition() or "", error.getSqlState() or ""
     parameters = error.getMessageParameters() or {}
-    if condition in _UNREADY:
-        return _UNREADY[condition](table)
+    if condition in _BY_CONDITION:
+        return _BY_CONDITION[condition](table)
     for conditions, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
         kind, names = conditions.get(condition) or conditions.get(state) or ("", ())
         if kind:

@@ -247,7 +247,7 @@ def test_missing_version_is_told_with_those_there_are(table: HandwrittenTable, v
     """Whoever asks for a version that is not there learns which are."""
     table.create()
     table.commit(1)
-    message = f"version {version} of table 'orders' not found: versions 0 to 1 are there"
+    message = f"version {version} of table 'orders' not found: versions 0 to 1 are available"
 
     with pytest.raises(VersionNotFoundError, match=message):
         DeltaLog(str(table.root)).snapshot(version)
@@ -311,9 +311,9 @@ def test_log_without_metadata_is_damaged(table: HandwrittenTable) -> None:
     """A table has columns and a protocol."""
     table.commit(0, protocol())
 
-    with pytest.raises(CorruptLogError, match="no commit says the table's metadata"):
+    with pytest.raises(CorruptLogError, match="no commit sets the table's metadata"):
         DeltaLog(str(table.root)).snapshot()
-    with pytest.raises(CorruptLogError, match="no commit says the table's metadata"):
+    with pytest.raises(CorruptLogError, match="no commit sets the table's metadata"):
         DeltaLog(str(table.root)).header()
 
 

@@ -155,7 +155,7 @@ def test_classic_checkpoint_and_cleaned_log(spark: SparkSession, tmp_path: Path)
     assert log.snapshot(3).files == whole[3].files
     assert log.header(3).metadata == whole[3].metadata
     assert log.newest_version() == 4
-    with pytest.raises(VersionNotFoundError, match=r"version 2 of .* not found: versions 3 to 4 are there"):
+    with pytest.raises(VersionNotFoundError, match=r"version 2 of .* not found: versions 3 to 4 are avail"):
         log.snapshot(2)
     checkpoint.write_bytes(b"PAR1 nonsense")
     with pytest.raises(CorruptLogError, match=r"at version 3: .*checkpoint\.parquet cannot be decoded"):

@@ -51,7 +51,7 @@ def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_pat
     """PySpark would silently hand out the first one, with the first one's settings."""
     second = SparkHost(SparkSettings(str(tmp_path)))
 
-    with pytest.raises(SparkportError, match="this process has a Spark session already"):
+    with pytest.raises(SparkportError, match="this process already has a Spark session"):
         second.session(Call(timeout=10))
     assert spark.range(1).count() == 1
 

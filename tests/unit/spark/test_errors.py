@@ -174,7 +174,7 @@ def test_what_delta_rejects_is_the_callers() -> None:
         (
             "java.lang.OutOfMemoryError: Java heap space",
             LimitExceededError,
-            "Spark has not enough memory for this statement",
+            "Spark does not have enough memory for this statement",
         ),
         (
             "[FAILED_READ_FILE.FILE_NOT_EXIST] File does not exist: file:/data/x.parquet",
@@ -219,7 +219,7 @@ def test_what_delta_rejects_is_the_callers() -> None:
         (
             "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
             UnavailableError,
-            "a worker of Spark died; try again",
+            "a Spark worker process died; try again",
         ),
         (
             "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (a > 0) violated by row: - a : 1",

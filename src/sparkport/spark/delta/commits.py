@@ -93,7 +93,7 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
 
 
 def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
-    """Tell whether actions of these kinds change rows, and not only columns or how rows lie in files."""
+    """Return whether actions of these kinds change rows, and not only columns or how rows lie in files."""
     infos = (members.optional_object(action, "commitInfo") for action in actions)
     info = next((info for info in infos if info is not None), {})
     files = [members.optional_object(action, kind) for action in actions for kind in kinds]

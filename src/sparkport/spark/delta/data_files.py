@@ -69,7 +69,7 @@ def discard(*paths: Path) -> None:
 
 
 def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
+    """Return whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
     if (
         not is_local(location_of(root))
         or protocol.min_writer < _FEATURES_LISTED

@@ -4,7 +4,7 @@ PreconditionError
 ├── CorruptLogError          files of the log are missing or make no sense
 └── PartitionValueError      a text in the log is no value of its column
 NotFoundError
-└── VersionNotFoundError     a version that is not there, not yet or no longer
+└── VersionNotFoundError     a version that does not exist yet, or no longer
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class VersionNotFoundError(NotFoundError):
     """A version that the table does not have, or whose log was cleaned up."""
 
     def __init__(self, root: str, version: int, first: int, last: int) -> None:
-        there = f"versions {first} to {last} are there" if first < last else f"only version {last} is there"
+        available = f"versions {first} to {last} are" if first < last else f"only version {last} is"
         table = table_label(root)
-        SparkportError.__init__(self, f"version {version} of table '{table}' not found: {there}")
+        SparkportError.__init__(
+            self, f"version {version} of table '{table}' not found: {available} available"
+        )
         self.kind = "version"
         self.name = str(version)
 

@@ -84,14 +84,14 @@ class DeltaLog:
         return self.snapshot().transactions
 
     def changes_rows(self, version: int) -> bool:
-        """Tell whether a commit adds, changes or removes rows; if it is no longer there, it may have.
+        """Return whether a commit adds, changes or removes rows; if it is no longer there, it may have.
 
         An ALTER does not, whether it writes them again or not, nor does a commit that only arranges files.
         """
         return self._does(version, ("add", "remove"))
 
     def removes_rows(self, version: int) -> bool:
-        """Tell whether a commit changes or removes rows; if it is no longer there, it may have."""
+        """Return whether a commit changes or removes rows; if it is no longer there, it may have."""
         return self._does(version, ("remove",))
 
     def _does(self, version: int, kinds: tuple[str, ...]) -> bool:
@@ -190,7 +190,7 @@ class DeltaLog:
     ) -> tuple[Protocol, Metadata]:
         if protocol is None or metadata is None:
             lacking = "protocol" if protocol is None else "metadata"
-            raise CorruptLogError(self.root, version, f"no commit says the table's {lacking}")
+            raise CorruptLogError(self.root, version, f"no commit sets the table's {lacking}")
         return protocol, metadata
 
     def _time(

@@ -50,7 +50,7 @@ def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
 
 
 def has_padding(field: Mapping[str, Any]) -> bool:
-    """Tell whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
+    """Return whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
     return _CHAR.search((field.get("metadata") or {}).get(_DECLARED, "")) is not None
 
 

@@ -100,6 +100,6 @@ def _age(file: DataFile) -> tuple[int, str]:
 
 
 def has_in_commit_times(protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether commits carry their own time."""
+    """Return whether commits carry their own time."""
     enabled = metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
     return enabled and bool(_IN_COMMIT_FEATURES & protocol.writer_features)

@@ -74,14 +74,14 @@ def partition_scalar(text: str | None, arrow_type: pa.DataType, zone: tzinfo = U
 
 
 def has_sure_zone(text: str, arrow_type: pa.DataType) -> bool:
-    """Tell whether a partition value means the same wherever it is read."""
+    """Return whether a partition value means the same wherever it is read."""
     if not pa.types.is_timestamp(arrow_type) or arrow_type.tz is None:
         return True
     return datetime.fromisoformat(text).tzinfo is not None
 
 
 def _is_whole(text: str, longest: int) -> bool:
-    """Tell whether a writer that keeps `longest` characters, and marks what it cut, kept all."""
+    """Return whether a writer that keeps `longest` characters, and marks what it cut, kept all."""
     return len(text.encode("utf-16-le")) // 2 < longest and not text.endswith(_TIE_BREAKERS)
 
 
@@ -149,7 +149,7 @@ def _at_scale(number: Decimal, scale: int) -> Decimal:
 
 
 def _is_doubtful(number: Decimal, arrow_type: pa.DataType) -> bool:
-    """Tell whether a decimal may have lost digits: delta-rs writes it by way of a double."""
+    """Return whether a decimal may have lost digits: delta-rs writes it by way of a double."""
     with localcontext(prec=_DIGITS):
         return abs(number.scaleb(arrow_type.scale)) >= _DOUBLE_DIGITS
 

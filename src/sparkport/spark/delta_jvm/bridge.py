@@ -20,7 +20,7 @@ _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 
 
 def has_transactions(session: SparkSession) -> bool:
-    """Say whether Delta's transactions are within reach; over Spark Connect they are not."""
+    """Return whether Delta's transactions are within reach; over Spark Connect they are not."""
     return hasattr(session, "_jsparkSession")
 
 

@@ -119,7 +119,7 @@ class SessionListing:
         return known is None or self._clock() >= known.until or self._has_moved(known.found)
 
     def _has_moved(self, found: Relation | Unreadable) -> bool:
-        """Tell whether a Delta table on the local disk, where a look costs nothing, has another version."""
+        """Return whether a Delta table on the local disk, where a look costs nothing, has another version."""
         if isinstance(found, Unreadable) or found.root is None or not is_local(found.root):
             return False
         try:

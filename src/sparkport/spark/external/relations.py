@@ -79,7 +79,7 @@ def relation_columns(spark_schema: str) -> tuple[TableColumn, ...]:
 
 
 def _is_told_as_text(spark_type: SparkType) -> bool:
-    """Tell whether Spark cannot make Arrow of a type for what is inside of it: nothing, or months."""
+    """Return whether Spark cannot make Arrow of a type for what is inside of it: nothing, or months."""
     if isinstance(spark_type, str):
         return False
     return any(leaf == "void" or is_year_month(leaf) for leaf in leaves(spark_type))

@@ -61,7 +61,7 @@ def quote_for_sql(*path: str) -> str:
     """Return the name of a thing for a statement. Raises InvalidRequestError if Spark cannot be told it."""
     if any("${" in part for part in path):
         # Spark puts settings in the place of these before it parses, quoted or not.
-        raise InvalidRequestError(f"Spark cannot be asked for a name with '${{' in it: {'.'.join(path)}")
+        raise InvalidRequestError(f"'{'.'.join(path)}' cannot be read: Spark does not support '${{' in names")
     return quoted(*path)
 
 

@@ -58,7 +58,7 @@ class SessionTable:
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read the rows: projected, filtered, cut to the limit."""
         if options.time_point is not None:
-            raise InvalidRequestError(f"table '{self.name}' has no history to travel in")
+            raise InvalidRequestError(f"table '{self.name}' does not support time travel")
         call.check()
         read = functools.partial(_newest, self._relation.name)
         spark_schema = self._relation.spark_schema

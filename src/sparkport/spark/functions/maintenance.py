@@ -1,4 +1,4 @@
-"""`optimize` and `vacuum`: Delta's upkeep of a table, told step by step."""
+"""`optimize` and `vacuum`: Delta's maintenance of a table, with progress reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparkport.spark.table import DeltaTable
 
 _TABLE = Parameter("table", pa.string())
 _WEEK = 168.0
-_LONGEST = 24.0 * 366 * 100
+_MAX_HOURS = 24.0 * 366 * 100
 _REPORT_SECONDS = 1.0
 COLUMNS = pa.schema(
     [
@@ -61,13 +61,13 @@ class _Maintenance:
         return COLUMNS
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
-        """Run the work and tell of it."""
+        """Run the work and report its progress."""
         del options
         table = delta_table(call, self._catalog, parameters[0])
         work = self._work(table, parameters)
-        return pa.RecordBatchReader.from_batches(COLUMNS, self._told(call, table, work))
+        return pa.RecordBatchReader.from_batches(COLUMNS, self._run(call, table, work))
 
-    def _told(self, call: Call, table: DeltaTable, work: Work[Outcome]) -> Iterator[pa.RecordBatch]:
+    def _run(self, call: Call, table: DeltaTable, work: Work[Outcome]) -> Iterator[pa.RecordBatch]:
         yield _row("waiting", {})
         with contextlib.ExitStack() as inside:
             inside.enter_context(table.versions.lock.shared(call))
@@ -118,8 +118,8 @@ class Vacuum(_Maintenance):
 
     def _work(self, table: DeltaTable, parameters: Sequence[Any]) -> Work[Outcome]:
         hours = parameters[1]
-        if hours is None or not 0 <= hours <= _LONGEST:
-            raise InvalidRequestError(f"vacuum keeps the files of some hours, not of {hours}")
+        if hours is None or not 0 <= hours <= _MAX_HOURS:
+            raise InvalidRequestError(f"the hours for vacuum must be from 0 to {_MAX_HOURS:g}, not {hours}")
         return functools.partial(_vacuum, table.root, hours)
 
 

@@ -56,7 +56,7 @@ def constants_relate(operator: ComparisonOperator, left: pa.Scalar, right: pa.Sc
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as VARCHAR."""
+    """Return whether DuckDB compares the values as VARCHAR."""
     return bool(
         types.is_string(kind)
         or types.is_large_string(kind)
@@ -66,7 +66,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_binary(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as BLOB."""
+    """Return whether DuckDB compares the values as BLOB."""
     return bool(
         types.is_binary(kind)
         or types.is_large_binary(kind)
@@ -76,7 +76,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def is_boolean(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as BOOLEAN."""
+    """Return whether DuckDB compares the values as BOOLEAN."""
     return bool(types.is_boolean(kind) or isinstance(kind, pa.Bool8Type))
 
 

@@ -301,7 +301,7 @@ def _texts(arguments: list[Expression]) -> list[str | None] | None:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType, lenient: bool) -> bool:
-    """Tell whether a cast gives values that compare with constants as the original values do."""
+    """Return whether a cast gives values that compare with constants as the original values do."""
     if is_text(source) and types.is_string(target):
         return True
     if types.is_floating(target):

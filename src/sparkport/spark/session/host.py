@@ -217,7 +217,7 @@ class SparkHost:
         """Start a driver in a Java process of our own."""
         settings = self.settings
         if has_session():
-            raise UnavailableError("this process has a Spark session already")
+            raise UnavailableError("this process already has a Spark session")
         java = find_java()
         jars: tuple[Path, ...] = ()
         if not settings.brings_delta:
@@ -271,13 +271,13 @@ class SparkHost:
         with self._changed:
             if self._link is not link or self._stopped:
                 return
-            _log.error("Spark was lost and is started again")
+            _log.error("Spark was lost and is being restarted")
             self._link = None
             self._begin(link)
 
 
 def _is_dying(link: _Link) -> bool:
-    """Tell whether Spark's process ends about now: its sockets close a little before that can be seen."""
+    """Return whether Spark's process ends about now: its sockets close a little before that can be seen."""
     if link.jvm is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             link.jvm.process.wait(_DEATH_SECONDS)

@@ -93,7 +93,9 @@ class SparkSettings:
         if self.remote is not None and not self.remote.startswith("sc://"):
             raise ValueError(f"a Spark Connect address begins with sc://, not {self.remote!r}")
         if not (_LOCAL.fullmatch(self.master) or self.master == "yarn" or self.master.startswith(_MASTERS)):
-            raise ValueError(f"{self.master!r} is no master: give local[N], spark://..., k8s://... or yarn")
+            raise ValueError(
+                f"{self.master!r} is not a Spark master: use local[N], spark://..., k8s://... or yarn"
+            )
 
     @property
     def is_connect(self) -> bool:

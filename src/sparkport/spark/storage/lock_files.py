@@ -71,7 +71,7 @@ def _release_all(process: int) -> None:
 
 
 def is_held(path: Path) -> bool | None:
-    """Tell whether a process of this machine holds a lock file; None if there is none, or nobody can tell."""
+    """Return whether a process of this machine holds a lock file; None if that is not known."""
     return _probe(path, removes=False)
 
 

@@ -83,7 +83,7 @@ def _is_held(folder: str, owner: str) -> bool | None:
 
 
 def _is_unused(folder: str, name: str, owner: str) -> bool:
-    """Tell whether neither a folder nor the lock of its process has changed for a day."""
+    """Return whether neither a folder nor the lock of its process has changed for a day."""
     storage = storage_of(folder)
     path = f"{folder}/{name}"
     times: list[int] = []
@@ -107,4 +107,4 @@ def _remove(folder: str) -> None:
     try:
         storage_of(folder).remove(folder)
     except OSError as error:  # left to the next server
-        _log.warning("what a server has left could not be removed", reason=str(error.strerror))
+        _log.warning("files of a stopped server could not be removed", reason=str(error.strerror))

@@ -44,7 +44,7 @@ def date64(kind: pa.DataType) -> Codec:
         millis = array.view(pa.int64())
         days = pc.divide(millis, _DAY_MILLIS)
         if pc.any(pc.not_equal(pc.multiply(days, _DAY_MILLIS), millis)).as_py():
-            raise InvalidRequestError("a date64 has milliseconds that are no whole day")
+            raise InvalidRequestError("a date64 value is not a whole day")
         return days.cast(pa.int32()).view(pa.date32())
 
     def from_storage(array: pa.Array) -> pa.Array:
