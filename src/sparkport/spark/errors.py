@@ -170,7 +170,7 @@ def _of(table: str) -> str:
     return f" of table '{table}'" if table else ""
 
 
-def _damaged(table: str) -> PreconditionError:
+def _damaged_file(table: str) -> PreconditionError:
     return PreconditionError(
         f"a data file{_of(table)} cannot be read: it is damaged, or not what the log says"
     )
@@ -221,7 +221,7 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
     (_MISSING_FILE, MissingDataFileError),
     (_STORAGE, _storage_down),
-    (_DAMAGED, _damaged),
+    (_DAMAGED, _damaged_file),
     (_SILENT, lambda _: UnavailableError("Spark does not answer; try again")),
 )
 
@@ -386,13 +386,13 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | Rejected
     for conditions, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
         kind, names = conditions.get(condition) or conditions.get(state) or ("", ())
         if kind:
-            return make(kind, _named(parameters, names, table))
+            return make(kind, _name_in(parameters, names, table))
     message = clean_message(next(_texts(error)))
     match state[:2]:
         case "21" | "22" | "54" | "P0":
             return InvalidRequestError(message)
         case "42":
-            return _rejected(condition, message)
+            return _rejection(condition, message)
         case "0A":
             return PreconditionError(message)
         case _:
@@ -412,18 +412,18 @@ def _by_statement_cause(error: BaseException) -> SparkportError | RejectedStatem
     causes = java_causes(error)
     for cause in causes:
         if cause.state.startswith(_STATEMENT_STATE):
-            return _rejected(cause.condition, clean_message(cause.message))
+            return _rejection(cause.condition, clean_message(cause.message))
     for cause in causes:
         if cause.state.startswith(_UNSUPPORTED_STATE):
             return PreconditionError(clean_message(cause.message))
     return None
 
 
-def _rejected(condition: str, message: str) -> SparkportError | RejectedStatementError:
+def _rejection(condition: str, message: str) -> SparkportError | RejectedStatementError:
     return InvalidRequestError(message) if condition.startswith(_DELTA) else RejectedStatementError(message)
 
 
-def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
+def _name_in(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
     name = next((parameters[name] for name in names if parameters.get(name)), table)
     if _PATH_TABLE.search(name):
         name = table

@@ -105,7 +105,7 @@ def _offloaded(
     rows = pa.table(
         {
             NUMBER: pa.array(range(len(parts)), pa.int32()),
-            BATCH: pa.array([scalars.written(part) for part in parts], pa.binary()),
+            BATCH: pa.array([scalars.to_ipc(part) for part in parts], pa.binary()),
         }
     )
     answers = engine.jobs.run(call, name, functools.partial(_run, task, rows)).sort_by(NUMBER)

@@ -58,14 +58,14 @@ class DeletionVector:
     @property
     def logged(self) -> dict[str, Any]:
         """What an action of the log says of it."""
-        said = {
+        fields = {
             "storageType": self.storage_type,
             "pathOrInlineDv": self.path_or_inline,
             "offset": self.offset,
             "sizeInBytes": self.size,
             "cardinality": self.cardinality,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

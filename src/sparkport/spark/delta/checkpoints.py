@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sparkport.spark.delta import commits, members
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.commits import Commit
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.storage.filesystem import Storage
 
 _HEADER = ("protocol", "metaData")
@@ -35,16 +35,16 @@ def read_checkpoint(storage: Storage, root: str, version: int, names: tuple[str,
     """Return the state of a version as one commit that sets it all."""
     actions: list[dict[str, Any]] = []
     for name in names:
-        with damage_reported(root, version, name):
+        with report_damage(root, version, name):
             actions += _actions(storage, f"{root}/_delta_log/{name}", _STATE)
-    with damage_reported(root, version, names[0]):
+    with report_damage(root, version, names[0]):
         sidecars = [members.optional_object(action, "sidecar") for action in actions]
         paths = [members.text(sidecar, "path") for sidecar in sidecars if sidecar is not None]
     for path in paths:
         name = unquote(path).rpartition("/")[2]
-        with damage_reported(root, version, f"_sidecars/{name}"):
+        with report_damage(root, version, f"_sidecars/{name}"):
             actions += _actions(storage, f"{root}/_delta_log/_sidecars/{name}", _STATE)
-    with damage_reported(root, version, names[0]):
+    with report_damage(root, version, names[0]):
         # The state has no tombstones: those in a checkpoint are for VACUUM alone.
         state = commits.decode([action for action in actions if "remove" not in action], root)
         if state.protocol is None or state.metadata is None:
@@ -57,20 +57,20 @@ def read_header(storage: Storage, root: str, version: int, names: tuple[str, ...
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     for name in names:
-        with damage_reported(root, version, name):
+        with report_damage(root, version, name):
             part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADER), root)
         protocol = part.protocol or protocol
         metadata = part.metadata or metadata
         if protocol and metadata:
             return Commit({}, {}, {}, protocol, metadata)
-    with damage_reported(root, version, names[0]):
+    with report_damage(root, version, names[0]):
         raise ValueError("no protocol or no metadata in it")
 
 
 def _actions(storage: Storage, location: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     if location.endswith(".json"):
-        wanted = {column.partition(".")[0] for column in columns}
-        return [action for action in commits.parse(storage.read(location)) if wanted & action.keys()]
+        kinds = {column.partition(".")[0] for column in columns}
+        return [action for action in commits.parse(storage.read(location)) if kinds & action.keys()]
     return list(_rows(storage, location, columns))
 
 

@@ -17,7 +17,7 @@ from sparkport.spark.delta.actions import (
     decode_metadata,
     decode_protocol,
 )
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.storage.filesystem import Storage, resolve
 
 # What the history says of an ALTER, also of one that had to write all rows again.
@@ -46,7 +46,7 @@ def commit_name(version: int) -> str:
 def read_commit(storage: Storage, root: str, version: int) -> Commit:
     """Read all of a commit that matters for the state of the table."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         data = storage.read(f"{root}/_delta_log/{name}")
         return decode(parse(data), root)
 
@@ -105,7 +105,7 @@ def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
 def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:
     """Return the protocol and metadata that a commit sets, without looking at its files."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         data = storage.read(f"{root}/_delta_log/{name}")
         if b'"protocol"' not in data and b'"metaData"' not in data:
             return None, None
@@ -117,7 +117,7 @@ def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | N
 def read_in_commit_ms(storage: Storage, root: str, version: int) -> int:
     """Return the time that a commit carries in itself."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         line = storage.first_line(f"{root}/_delta_log/{name}")
         (action,) = parse(line)
         info = members.optional_object(action, "commitInfo") or {}

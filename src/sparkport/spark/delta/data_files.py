@@ -91,7 +91,7 @@ class Layout:
     names_in_files: tuple[str, ...]
     numbers: tuple[int | None, ...]
 
-    def arranged(self, rows: pa.Table) -> pa.Table:
+    def arrange(self, rows: pa.Table) -> pa.Table:
         """Return rows as they lie in a file."""
         columns = [rows.column(name) for name in self.names]
         fields = [
@@ -121,9 +121,9 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write stored values of all columns; all calls have the same types."""
-        arranged = self._layout.arranged(rows)
+        arranged = self._layout.arrange(rows)
         if self._file is None:
-            self._file = self._opened(arranged.schema), NewStatistics(arranged.schema)
+            self._file = self._open(arranged.schema), NewStatistics(arranged.schema)
         file, statistics = self._file
         statistics.add(arranged)
         file.write_table(arranged, row_group_size=max(1, len(arranged)))
@@ -138,7 +138,7 @@ class DataFileWriter:
         assert self._file is not None
         file, statistics = self._file
         file.close()
-        said = {
+        add = {
             "path": self.path.name,
             "partitionValues": {},
             "size": self.size,
@@ -146,9 +146,9 @@ class DataFileWriter:
             "dataChange": True,
             "stats": statistics.as_json(),
         }
-        return NewFile(self.path, json.dumps({"add": said}))
+        return NewFile(self.path, json.dumps({"add": add}))
 
-    def _opened(self, arrow_schema: pa.Schema) -> pq.ParquetWriter:
+    def _open(self, arrow_schema: pa.Schema) -> pq.ParquetWriter:
         # Arrow's statistics leave NaN out, and Spark would skip the rows that have it.
         counted = [field.name for field in arrow_schema if not pa.types.is_floating(field.type)]
         return pq.ParquetWriter(

@@ -16,7 +16,7 @@ from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import decode_deletion_vector
 from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.storage.filesystem import is_local, location_of, resolve, storage_of
 
@@ -57,7 +57,7 @@ def write_through_added(root: str, actions: Iterable[Mapping[str, Any]]) -> None
     """Have the files written through that actions add to a table, before a commit names them."""
     root = location_of(root)
     if is_local(root):
-        _write_through_files([path for action in actions for path in _named(action, root)], root)
+        _write_through_files([path for action in actions for path in _added_locations(action, root)], root)
 
 
 def write_through(*paths: Path) -> None:
@@ -88,12 +88,14 @@ def _write_through_commit(root: str, version: int) -> None:
         data = storage_of(root).read(location)
     except FileNotFoundError:
         return  # cleaned up since
-    with damage_reported(root, version, name):
-        _write_through_files([path for action in parse(data) for path in _named(action, root)], root)
+    with report_damage(root, version, name):
+        _write_through_files(
+            [path for action in parse(data) for path in _added_locations(action, root)], root
+        )
     _write_through_files([location], f"{root}/_delta_log")
 
 
-def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
+def _added_locations(action: Mapping[str, Any], root: str) -> Iterator[str]:
     for kind in ("add", "cdc"):
         file = members.optional_object(action, kind)
         if file is not None:
@@ -110,15 +112,15 @@ def _write_through_files(paths: Sequence[str], root: str) -> None:
 
 
 def _folders(paths: Sequence[str], root: str) -> set[str]:
-    found: set[str] = set()
+    folders: set[str] = set()
     for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120  (no Path for each of many files)
-        while folder not in found:
-            found.add(folder)
+        while folder not in folders:
+            folders.add(folder)
             if not folder.startswith(f"{root}/"):  # the table's own folder, or one of another table
                 break
             folder = os.path.dirname(folder)  # noqa: PTH120
-    return found
+    return folders
 
 
 def _write_through_file(path: str) -> None:

@@ -56,7 +56,7 @@ class VersionNotFoundError(NotFoundError):
 
 
 @contextmanager
-def damage_reported(root: str, version: int, file: str) -> Iterator[None]:
+def report_damage(root: str, version: int, file: str) -> Iterator[None]:
     """Raise CorruptLogError for a file of the log that is missing, or that does not decode.
 
     Decoders raise ValueError for what they do not accept, as `json` does; other errors, such as TypeError or

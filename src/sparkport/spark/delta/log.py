@@ -11,7 +11,7 @@ from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
-from sparkport.spark.delta.errors import CorruptLogError, damage_reported
+from sparkport.spark.delta.errors import CorruptLogError, report_damage
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Replay, TableHeader, has_in_commit_times
 from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
@@ -50,19 +50,19 @@ class DeltaLog:
     def header(self, version: int | None = None) -> TableHeader:
         """Return what a version is, without replaying its files."""
         names = self._names() if version is None else []
-        wanted = newest_version(self.root, names) if version is None else version
-        stamp = self.stamp(wanted)
+        target = newest_version(self.root, names) if version is None else version
+        stamp = self.stamp(target)
         if stamp is not None:
-            kept = self._headers.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
+            kept = self._headers.get(target, stamp) or self._snapshots.get(target, stamp)
             if kept is not None:
                 return kept.header if isinstance(kept, DeltaSnapshot) else kept
         listing = read_listing(self.root, names or self._names())
-        protocol, metadata = self._find_header(listing, wanted)
+        protocol, metadata = self._find_header(listing, target)
         header = TableHeader(
-            wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata
+            target, self._time(listing, target, stamp, protocol, metadata), protocol, metadata
         )
         if stamp is not None:
-            self._headers.put(wanted, stamp, header)
+            self._headers.put(target, stamp, header)
         return header
 
     def snapshot(self, version: int | None = None) -> DeltaSnapshot:
@@ -100,7 +100,7 @@ class DeltaLog:
             data = self._storage.read(f"{self._folder}/{name}")
         except FileNotFoundError:
             return True
-        with damage_reported(self.root, version, name):
+        with report_damage(self.root, version, name):
             return commits.changes_rows(commits.parse(data), kinds)
 
     def version_at(self, timestamp_ms: int) -> int:
@@ -140,9 +140,9 @@ class DeltaLog:
         except FileNotFoundError:
             return None  # cleaned up, or never there: the listing tells
 
-    def _find_header(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
-        segment = listing.segment(wanted)
-        near = self._headers.nearest(wanted, self.stamp)
+    def _find_header(self, listing: Listing, target: int) -> tuple[Protocol, Metadata]:
+        segment = listing.segment(target)
+        near = self._headers.nearest(target, self.stamp)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         for version in reversed(segment.commits):
@@ -157,13 +157,13 @@ class DeltaLog:
             files = segment.checkpoint_files
             base = checkpoints.read_header(self._storage, self.root, segment.checkpoint, files)
             protocol, metadata = protocol or base.protocol, metadata or base.metadata
-        return self._complete(wanted, protocol, metadata)
+        return self._complete(target, protocol, metadata)
 
-    def _build(self, listing: Listing, wanted: int, stamp: Stamp | None) -> DeltaSnapshot:
-        segment = listing.segment(wanted)
-        near = self._snapshots.nearest(wanted, self.stamp)
-        if near is not None and self._catches_up(listing, segment, near[0], wanted):
-            replay, rest = Replay(near[1]), range(near[0] + 1, wanted + 1)
+    def _build(self, listing: Listing, target: int, stamp: Stamp | None) -> DeltaSnapshot:
+        segment = listing.segment(target)
+        near = self._snapshots.nearest(target, self.stamp)
+        if near is not None and self._catches_up(listing, segment, near[0], target):
+            replay, rest = Replay(near[1]), range(near[0] + 1, target + 1)
         else:
             replay, rest = Replay(), segment.commits
             if segment.checkpoint is not None:
@@ -172,17 +172,17 @@ class DeltaLog:
                 replay.apply(state)
         for version in rest:
             replay.apply(commits.read_commit(self._storage, self.root, version))
-        protocol, metadata = self._complete(wanted, replay.protocol, replay.metadata)
-        snapshot = replay.snapshot(wanted, self._time(listing, wanted, stamp, protocol, metadata))
+        protocol, metadata = self._complete(target, replay.protocol, replay.metadata)
+        snapshot = replay.snapshot(target, self._time(listing, target, stamp, protocol, metadata))
         if stamp is not None:
-            self._snapshots.put(wanted, stamp, snapshot)
+            self._snapshots.put(target, stamp, snapshot)
         return snapshot
 
     @staticmethod
-    def _catches_up(listing: Listing, segment: Segment, near: int, wanted: int) -> bool:
+    def _catches_up(listing: Listing, segment: Segment, near: int, target: int) -> bool:
         if segment.checkpoint is None or near >= segment.checkpoint:
             return True
-        gap = range(near + 1, wanted + 1)
+        gap = range(near + 1, target + 1)
         return len(gap) <= _MAX_CATCH_UP and all(version in listing.commits for version in gap)
 
     def _complete(

@@ -53,7 +53,7 @@ def commit_files(change: FileChange, session: SparkSession) -> CommitResult:
     if change.rows is not None:
         actions.add_files(transaction.writeFiles(change.rows(session)._jdf))  # noqa: SLF001
     for key, version in change.keys.items():
-        actions.note(key, version)
+        actions.add_txn(key, version)
     java.register(transaction, change.metrics)
     java.leave_checkpoint(transaction)
     return commit_actions(change.root, transaction, actions, java.operation_of_rows(change.operation))

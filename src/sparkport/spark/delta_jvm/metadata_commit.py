@@ -40,7 +40,7 @@ def commit_metadata(change: MetadataChange, session: SparkSession) -> CommitResu
     java = DeltaJava(session)
     transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = transaction.metadata()
-    new = java.changed(
+    new = java.metadata_with(
         old, change.spark_schema, java.sequence(change.partition_columns), change.configuration
     )
     transaction.updateMetadata(new, False)
@@ -62,4 +62,4 @@ def dependent_checks(root: str, column: tuple[str, ...], session: SparkSession) 
     path = java.sequence(column)
     constraints = java.singleton("org.apache.spark.sql.delta.constraints.Constraints$")
     found = constraints.findDependentConstraints(java.session, path, metadata)
-    return [str(text) for text in java.listed(found.values().toSeq())]
+    return [str(text) for text in java.to_list(found.values().toSeq())]

@@ -47,22 +47,22 @@ def number_rows(change: Numbering, session: SparkSession) -> None:
     transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = new = transaction.metadata()
     if change.spark_schema is not None:
-        new = java.changed(old, change.spark_schema, old.partitionColumns(), change.configuration)
+        new = java.metadata_with(old, change.spark_schema, old.partitionColumns(), change.configuration)
         transaction.updateMetadata(new, False)
     root = location_of(change.root)
     files = [
-        file for file in java.listed(transaction.filterFiles()) if resolve(root, file.path()) in change.paths
+        file for file in java.to_list(transaction.filterFiles()) if resolve(root, file.path()) in change.paths
     ]
     actions = java.actions()
     if files:
-        rows = _numbered(change, DataFrame(java.rows(transaction, files), session))
+        rows = _with_ids(change, DataFrame(java.rows(transaction, files), session))
         actions.rearrange(files, transaction.writeFiles(rows._jdf))  # noqa: SLF001
     commit_actions(
         change.root, transaction, actions, java.operation("UpdateSchema", old.schema(), new.schema())
     )
 
 
-def _numbered(change: Numbering, frame: DataFrame) -> DataFrame:
+def _with_ids(change: Numbering, frame: DataFrame) -> DataFrame:
     """Return rows with an id each: a range for each task, so that each file has ids that are near."""
     frame = frame.coalesce(change.parts)
     count = frame._jdf.rdd().getNumPartitions()  # noqa: SLF001

@@ -52,5 +52,5 @@ def rename(root: str, name: str, session: SparkSession) -> None:
     java = DeltaJava(session)
     transaction = java.newest_transaction(root)
     old = transaction.metadata()
-    transaction.updateMetadata(java.renamed(old, name), False)
+    transaction.updateMetadata(java.metadata_named(old, name), False)
     transaction.commit(java.empty, java.operation("UpdateSchema", old.schema(), old.schema()))

@@ -27,5 +27,5 @@ class CommitResult:
 
 def commit_actions(root: str, transaction: Any, actions: Actions, operation: Any) -> CommitResult:  # noqa: ANN401
     """Commit. What the commit names is on the disk before anybody can see it."""
-    write_through_added(root, actions.decoded())
+    write_through_added(root, actions.decode())
     return CommitResult(int(transaction.commit(actions.sequence(), operation)))

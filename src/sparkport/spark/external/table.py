@@ -155,7 +155,7 @@ def stored_rows(
     """Yield the rows of what `read` gives with the values that Spark has."""
     if options.slice is not None and options.slice.index > 0:
         return iter(())  # all of it is in the first
-    columns = _projected(spark_schema, options)
+    columns = _projection(spark_schema, options)
     query = functools.partial(_query, table, read, spark_schema, columns, options)
     return sql_scan.scan(jobs, call, table, query, [column.stored for column in columns])
 
@@ -164,12 +164,12 @@ def decoded_rows(
     stored: Iterable[pa.RecordBatch], spark_schema: str, options: ScanOptions
 ) -> pa.RecordBatchReader:
     """Return stored rows with the values that clients see."""
-    projected = pa.schema([column.exact for column in _projected(spark_schema, options)])
+    projected = pa.schema([column.exact for column in _projection(spark_schema, options)])
     batches = itertools.chain.from_iterable(decode_batches(batch, projected) for batch in stored)
     return pa.RecordBatchReader.from_batches(projected, batches)
 
 
-def _projected(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
+def _projection(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
     columns, full = relation_columns(spark_schema), exact_schema(spark_schema)
     names = full.names if options.columns is None else options.columns
     return [columns[find_column(full, name)] for name in names]

@@ -175,7 +175,7 @@ class SparkHost:
                 _close(lost)
             link = self._connect() if self.is_connect else self._launch()
         except Exception as error:  # noqa: BLE001
-            self._failed(error)
+            self._record_failure(error)
             return
         with self._changed:
             self._starter = None
@@ -194,7 +194,7 @@ class SparkHost:
             warm_up(link.session, self.settings.cores, folder, lambda: self._link is link)
             self.is_warm.set()
 
-    def _failed(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, SparkportError) else "see the server's log"
         with self._changed:
             launched, self._launched = self._launched, None

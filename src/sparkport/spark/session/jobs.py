@@ -75,7 +75,7 @@ class Jobs:
                 self._cancel(group, tuple(running))
 
         def run(work: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         call.on_cancel(cancel)
@@ -106,7 +106,7 @@ class Jobs:
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         future = self._submit(run, work)
@@ -129,7 +129,7 @@ class Jobs:
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         future = self._submit(run, work)
@@ -152,7 +152,7 @@ class Jobs:
         finished = False
         call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 for result in work(session):
                     yield result
                     call.check()
@@ -181,7 +181,7 @@ class Jobs:
         self._cancelling.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
-    def _marked(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
+    def _tag_jobs(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
         """Let the jobs that this thread starts be found again."""
         if not self.host.is_connect:
             session.sparkContext.setJobGroup(group, f"scan of {table}")

@@ -105,7 +105,7 @@ class Storage(Protocol):
         raise NotImplementedError
 
 
-def _told(location: str, error: OSError) -> Exception:
+def _read_error(location: str, error: OSError) -> Exception:
     """Return the error to raise: what is not there, or is no folder, stays as it is."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return error
@@ -128,7 +128,7 @@ class LocalStorage:
         try:
             return os.listdir(folder)  # noqa: PTH208  (ten times as fast as Path.iterdir)
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def modification_times(self, folder: str) -> dict[str, int]:
         """Return when each file in a folder was written, in milliseconds."""
@@ -136,14 +136,14 @@ class LocalStorage:
             with os.scandir(folder) as entries:
                 return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def stamp(self, location: str) -> Stamp:
         """Return the identity of a file."""
         try:
             found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
         return _local_stamp(found)
 
     def stamps(self, folder: str) -> dict[str, Stamp]:
@@ -152,7 +152,7 @@ class LocalStorage:
             with os.scandir(folder) as entries:
                 return {entry.name: _local_stamp(entry.stat()) for entry in entries}
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""
@@ -160,7 +160,7 @@ class LocalStorage:
             with open(location, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
                 return file.readall()
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
         """Return a part of a file; less than `length` where it ends."""
@@ -169,7 +169,7 @@ class LocalStorage:
                 file.seek(offset)
                 return file.read(length)
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def first_line(self, location: str) -> bytes:
         """Return the first line of a file."""
@@ -177,7 +177,7 @@ class LocalStorage:
             with Path(location).open("rb") as file:
                 return file.readline()
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def open(self, location: str) -> pa.NativeFile:
         """Open a file for Arrow."""

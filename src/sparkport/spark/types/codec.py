@@ -22,7 +22,7 @@ class Pushdown:
     order: bool = False
     has_nan: bool = False
     """NaN equals itself and is greater than all else in DuckDB and Spark, unlike in Arrow; and
-    the least and greatest values that files note leave it out."""
+    the least and greatest values that files record leave it out."""
 
 
 NOTHING = Pushdown()
@@ -44,7 +44,7 @@ class Codec:
     to_storage: Convert
     from_storage: Convert
     pushdown: Pushdown
-    note: str
+    description: str
     storage: pa.DataType = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ def cast_to(target: pa.DataType) -> Convert:
     return lambda array: array if array.type == target else array.cast(target)
 
 
-def viewed_as(storage: pa.DataType, kind: pa.DataType) -> Convert:
+def view_as(storage: pa.DataType, kind: pa.DataType) -> Convert:
     """Return a conversion from `storage` that reads the same bits as another type of that width."""
     to_stored = cast_to(storage)
     return lambda array: to_stored(array).view(kind)
@@ -110,5 +110,5 @@ def offset_values(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
 
 
 def offsets(lengths: npt.NDArray[np.integer], width: pa.DataType | None = None) -> pa.Buffer:
-    """Return the offsets of so long pieces as Arrow has them, in 32 bits unless told."""
+    """Return the offsets of so long pieces as Arrow has them, in 32 bits by default."""
     return pa.array(offset_values(lengths)).cast(width or pa.int32()).buffers()[1]

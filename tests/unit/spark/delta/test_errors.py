@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from sparkport.spark.delta.errors import CorruptLogError, damage_reported
+from sparkport.spark.delta.errors import CorruptLogError, report_damage
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from sparkport.spark.delta.errors import CorruptLogError, damage_reported
 )
 def test_what_does_not_decode_is_damage(error: Exception, message: str) -> None:
     """The table, the version and the file are named."""
-    with pytest.raises(CorruptLogError) as raised, damage_reported("/lake/sales.db/orders", 3, "x.json"):
+    with pytest.raises(CorruptLogError) as raised, report_damage("/lake/sales.db/orders", 3, "x.json"):
         raise error
 
     assert str(raised.value).startswith("the log of table 'sales.orders' is damaged at version 3: " + message)
@@ -34,7 +34,7 @@ def test_what_does_not_decode_is_damage(error: Exception, message: str) -> None:
 @pytest.mark.parametrize("error", [TypeError("x"), AttributeError("x"), KeyError("x"), AssertionError("x")])
 def test_a_fault_of_the_program_is_no_damage(error: Exception) -> None:
     """A bug must not read as if somebody had to repair the table."""
-    with pytest.raises(type(error)) as raised, damage_reported("/lake/sales.db/orders", 3, "x.json"):
+    with pytest.raises(type(error)) as raised, report_damage("/lake/sales.db/orders", 3, "x.json"):
         raise error
 
     assert raised.value is error
