@@ -181,7 +181,7 @@ def _storage_down(table: str) -> UnavailableError:
 
 
 def too_new(table: str) -> PreconditionError:
-    """Return the error for a table that nobody here can read."""
+    """Return the error for a table that neither the server nor its Spark can read."""
     named = f"table '{table}'" if table else "a table"
     return PreconditionError(f"{named} needs a newer version of Delta than this Spark has")
 

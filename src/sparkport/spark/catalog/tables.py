@@ -61,7 +61,7 @@ class WarehouseTables:
             return table
 
     def create(self, call: Call, name: str, table: NewTable) -> None:
-        """Create a table in a folder where there is none; the caller has made sure of that."""
+        """Create a table in a folder that has none; the caller has made sure of that."""
         remove_remnant(table.root, self.engine.trash)
         check_free(table.root, name)
         try:

@@ -84,17 +84,17 @@ class DeltaLog:
         return self.snapshot().transactions
 
     def changes_rows(self, version: int) -> bool:
-        """Return whether a commit adds, changes or removes rows; if it is no longer there, it may have.
+        """Return whether a commit adds, changes or removes rows; one that was cleaned up may have.
 
         An ALTER does not, whether it writes them again or not, nor does a commit that only arranges files.
         """
-        return self._does(version, ("add", "remove"))
+        return self._has_changes(version, ("add", "remove"))
 
     def removes_rows(self, version: int) -> bool:
-        """Return whether a commit changes or removes rows; if it is no longer there, it may have."""
-        return self._does(version, ("remove",))
+        """Return whether a commit changes or removes rows; one that was cleaned up may have."""
+        return self._has_changes(version, ("remove",))
 
-    def _does(self, version: int, kinds: tuple[str, ...]) -> bool:
+    def _has_changes(self, version: int, kinds: tuple[str, ...]) -> bool:
         name = commits.commit_name(version)
         try:
             data = self._storage.read(f"{self._folder}/{name}")

@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 
 
 def text(raw: Object, name: str) -> str:
-    """Return a text that must be there."""
+    """Return a required text."""
     value = raw.get(name)
     if isinstance(value, str):
         return value
@@ -21,12 +21,12 @@ def text(raw: Object, name: str) -> str:
 
 
 def optional_text(raw: Object, name: str) -> str | None:
-    """Return a text, or None where there is none."""
+    """Return a text, or None if it is absent."""
     return None if raw.get(name) is None else text(raw, name)
 
 
 def integer(raw: Object, name: str) -> int:
-    """Return a whole number that must be there; some writers quote it or give it a decimal point."""
+    """Return a required whole number; some writers quote it or give it a decimal point."""
     value = raw.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -36,12 +36,12 @@ def integer(raw: Object, name: str) -> int:
 
 
 def optional_integer(raw: Object, name: str) -> int | None:
-    """Return a whole number, or None where there is none."""
+    """Return a whole number, or None if it is absent."""
     return None if raw.get(name) is None else integer(raw, name)
 
 
 def optional_object(raw: Object, name: str) -> Object | None:
-    """Return an object, or None where there is none."""
+    """Return an object, or None if it is absent."""
     value = raw.get(name)
     if value is None or isinstance(value, dict):
         return value
@@ -49,7 +49,7 @@ def optional_object(raw: Object, name: str) -> Object | None:
 
 
 def texts(raw: Object, name: str) -> list[str]:
-    """Return a list of texts, which is empty where there is none."""
+    """Return a list of texts, empty if it is absent."""
     value = raw.get(name)
     if value is None:
         return []
@@ -65,7 +65,7 @@ def text_values(raw: Object, name: str) -> dict[str, str]:
 
 
 def optional_text_values(raw: Object, name: str) -> dict[str, str | None]:
-    """Return an object whose values are texts or null, which is empty where there is none."""
+    """Return an object whose values are texts or null, empty if it is absent."""
     values = optional_object(raw, name) or {}
     return {
         key: value if value is None or isinstance(value, str) else _as_text(value, name)

@@ -58,7 +58,7 @@ class Description:
 
 
 def quote_for_sql(*path: str) -> str:
-    """Return the name of a thing for a statement. Raises InvalidRequestError if Spark cannot be told it."""
+    """Return a quoted name for a statement. Raises InvalidRequestError if Spark SQL cannot write it."""
     if any("${" in part for part in path):
         # Spark puts settings in the place of these before it parses, quoted or not.
         raise InvalidRequestError(f"'{'.'.join(path)}' cannot be read: Spark does not support '${{' in names")
@@ -101,7 +101,7 @@ def describe(session: SparkSession, name: str) -> Description:
 
 
 def attempt(work: Callable[[], T]) -> T | SparkportError:
-    """Return what work gives, or why a table does not let it; raise where that is not the table's fault."""
+    """Return the result of work, or the error if it is the table's fault; raise other errors."""
     try:
         return work()
     except SparkportError as error:
@@ -118,11 +118,9 @@ def attempt(work: Callable[[], T]) -> T | SparkportError:
 
 def _path(text: str) -> tuple[str, ...]:
     """Return the parts of a namespace as Spark writes it, quoted where it thinks fit."""
-    return tuple(
-        found[1].replace("``", "`") if found[2] is None else found[2] for found in _PART.finditer(text)
-    )
+    return tuple(part[1].replace("``", "`") if part[2] is None else part[2] for part in _PART.finditer(text))
 
 
 def _details(rows: list[Row]) -> dict[str, str]:
-    heading = max((at for at, row in enumerate(rows) if row[0] in _DETAILS), default=len(rows))
-    return {row[0]: row[1] or "" for row in rows[heading + 1 :]}
+    title = max((at for at, row in enumerate(rows) if row[0] in _DETAILS), default=len(rows))
+    return {row[0]: row[1] or "" for row in rows[title + 1 :]}

@@ -29,7 +29,7 @@ from sparkport.spark.warehouse.listing import TableEntry
 
 
 class SessionTable:
-    """A table in any format, or a view. It has no history: a scan reads what is there."""
+    """A table in any format, or a view. It has no history: a scan reads its present rows."""
 
     def __init__(self, relation: Relation, engine: Engine) -> None:
         self._relation = relation
@@ -142,7 +142,7 @@ def exact_schema(spark_schema: str) -> pa.Schema:
 def scan_query(
     engine: Engine, call: Call, table: str, read: Query, spark_schema: str, options: ScanOptions
 ) -> pa.RecordBatchReader:
-    """Return the rows of what `read` gives, which must still have the columns that clients were told of."""
+    """Return the rows of what `read` gives, which must still have the columns that clients know."""
     call.check()
     return decoded_rows(
         stored_rows(engine.jobs, call, table, read, spark_schema, options), spark_schema, options
@@ -176,7 +176,7 @@ def _projection(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
 
 
 def _newest(name: str, session: SparkSession) -> DataFrame:
-    # Else Spark reads the files that it found there the last time.
+    # Else Spark reads the files that it found the last time.
     session.catalog.refreshTable(name)
     return session.table(name)
 
@@ -185,16 +185,16 @@ def _query(
     table: str,
     read: Query,
     spark_schema: str,
-    wanted: Sequence[TableColumn],
+    columns: Sequence[TableColumn],
     options: ScanOptions,
     session: SparkSession,
 ) -> DataFrame:
     frame = read(session)
     current = {column.logical: column.stored.type for column in relation_columns(frame.schema.json())}
-    if any(current.get(column.logical) != column.stored.type for column in wanted):
+    if any(current.get(column.logical) != column.stored.type for column in columns):
         raise ConflictError(table, "its columns have changed")
-    found = narrowed(frame, comparable_columns(spark_schema), wanted, options.filter)
+    rows = narrowed(frame, comparable_columns(spark_schema), columns, options.filter)
     # The filter may let more pass than the client will, so that there is no telling where to stop.
     if options.filter is None and options.limit is not None and options.limit > 0:
-        return found.limit(options.limit)
-    return found
+        return rows.limit(options.limit)
+    return rows

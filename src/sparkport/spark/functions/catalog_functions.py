@@ -24,7 +24,7 @@ _CONNECT = "query is not available over Spark Connect: statements cannot be chec
 
 @dataclass(frozen=True, slots=True)
 class FunctionFlags:
-    """What is on: the functions as such, and `query`, which lets clients use Spark for so many seconds."""
+    """Which functions are enabled: all of them, and `query` with its time limit in seconds."""
 
     functions: bool = True
     query: bool = False

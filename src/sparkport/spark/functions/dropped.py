@@ -98,8 +98,8 @@ class UndropTable:
         return pa.RecordBatchReader.from_batches(self.columns, self._batches(call, *_name(parameters)))
 
     def _batches(self, call: Call, schema: str, table: str) -> Iterator[pa.RecordBatch]:
-        found = self._undrop(call, schema, table)
-        row = {"schema": found.schema, "table": found.name, "dropped_at": _time(found.dropped_ms)}
+        dropped = self._undrop(call, schema, table)
+        row = {"schema": dropped.schema, "table": dropped.name, "dropped_at": _time(dropped.dropped_ms)}
         yield pa.RecordBatch.from_pylist([row], self.columns)
 
 
@@ -110,7 +110,7 @@ def _name(parameters: Sequence[Any]) -> tuple[str, str]:
 
 
 def _header(table: DroppedTable) -> TableHeader | None:
-    """Return what the log of a table says; nothing if it is damaged, or the table on its way elsewhere."""
+    """Return the header of a dropped table; None if its log is damaged, or it is being restored."""
     try:
         return DeltaLog(str(table.folder)).header()
     except (SparkportError, OSError):

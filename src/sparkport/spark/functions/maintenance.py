@@ -141,15 +141,15 @@ def _vacuum(root: str, hours: float, session: SparkSession) -> Outcome:
     before = session.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"]
     session.sql(f"VACUUM {table} RETAIN {hours:.6f} HOURS").collect()
     # The command itself says nothing; what it did is in the log, unless that was switched off.
-    said: dict[str, str] = {}
+    metrics: dict[str, str] = {}
     for row in session.sql(f"DESCRIBE HISTORY {table} LIMIT 2").collect():
         if row["version"] > before and row["operation"].startswith("VACUUM"):
-            said |= row["operationMetrics"] or {}
+            metrics |= row["operationMetrics"] or {}
     return {
         "files_added": 0,
-        "files_removed": _number(said.get("numDeletedFiles")),
+        "files_removed": _number(metrics.get("numDeletedFiles")),
         "bytes_added": 0,
-        "bytes_removed": _number(said.get("sizeOfDataToDelete")),
+        "bytes_removed": _number(metrics.get("sizeOfDataToDelete")),
     }
 
 

@@ -68,7 +68,7 @@ class Query:
 
     @contextlib.contextmanager
     def _limit(self, call: Call) -> Iterator[None]:
-        """Say whose limit it was that a query ran into."""
+        """Report the server's time limit as such, and not as the deadline of the call."""
         try:
             yield
         except DeadlineExceededError as error:
@@ -99,7 +99,7 @@ class Query:
 
 
 class DisabledQuery:
-    """Stands where `query` would be: it is not listed, and says how it is switched on."""
+    """Stands in for `query`: it is not listed, and its error says how to switch it on."""
 
     name = NAME
     comment = _COMMENT
@@ -121,7 +121,7 @@ class DisabledQuery:
 
 
 def _limit_time(call: Call, max_seconds: float) -> Call:
-    """Return a call that is over when this one is, or after so many seconds."""
+    """Return a call that ends when this one does, or after `max_seconds`."""
     remaining = call.remaining()
     seconds = max_seconds if remaining is None else min(remaining, max_seconds)
     limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id)

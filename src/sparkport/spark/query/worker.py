@@ -90,7 +90,7 @@ def _answers(runner: SessionRunner, call: Call, request: Request) -> Iterator[An
 
 
 def _watch(connection: socket.socket, call: Call) -> None:
-    """Cancel the call when the server closes its end, which is the first thing that comes from there."""
+    """Cancel the call when the server closes its end; it sends nothing before that."""
     with contextlib.suppress(OSError):
         connection.recv(1, socket.MSG_PEEK)
     call.cancel()

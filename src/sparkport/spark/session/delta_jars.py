@@ -14,7 +14,7 @@ from sparkport.errors import UnavailableError
 from sparkport.spark.session.java_home import JavaHome, find_java
 
 Progress = Callable[[str, int, int], None]
-"""Told the jar at work, how many are there already, and how many there are in all."""
+"""Called with the jar being fetched, how many are present already, and how many there are in all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class SparkHost:
 
     The session starts in the background and is replaced when it is lost: calls
     that run then get UnavailableError, later ones wait for the new session.
-    A process has room for one host at a time: PySpark's state is the process's.
+    A process can have one host at a time: PySpark keeps its state per process.
     """
 
     def __init__(self, settings: SparkSettings, *, progress: Progress | None = None) -> None:

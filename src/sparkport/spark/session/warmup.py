@@ -16,8 +16,8 @@ from sparkport.spark.delta_jvm.file_commit import FileChange, commit_files
 _log = structlog.get_logger("sparkport.spark")
 
 
-def warm_up(session: SparkSession, tasks: int, folder: str | None, wanted: Callable[[], bool]) -> None:
-    """Run a small job of each kind for as long as `wanted()`.
+def warm_up(session: SparkSession, tasks: int, folder: str | None, is_wanted: Callable[[], bool]) -> None:
+    """Run a small job of each kind for as long as `is_wanted()`.
 
     `folder` is for a small Delta table; without it, as where the executors are on
     other machines, Delta stays cold.
@@ -26,12 +26,12 @@ def warm_up(session: SparkSession, tasks: int, folder: str | None, wanted: Calla
     if folder is not None:
         steps.append(lambda: _delta(session, folder))
     for step in steps:
-        if not wanted():
+        if not is_wanted():
             return
         try:
             step()
         except Exception as error:  # noqa: BLE001
-            if wanted():
+            if is_wanted():
                 _log.warning("Spark was not warmed up", reason=type(error).__name__)
             return
 

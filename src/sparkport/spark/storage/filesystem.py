@@ -37,8 +37,8 @@ class Stamp:
 class Storage(Protocol):
     """The few things that logs and staged rows ask of a file system.
 
-    All methods that read raise FileNotFoundError for what is not there. What a local disk has and does not
-    give is an UnreadableLogError.
+    All methods that read raise FileNotFoundError for what does not exist, and UnreadableLogError for what the
+    local disk has but cannot read.
     """
 
     @abstractmethod
@@ -83,12 +83,12 @@ class Storage(Protocol):
 
     @abstractmethod
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         raise NotImplementedError
 
     @abstractmethod
     def contents(self, folder: str) -> list[str]:
-        """Return the relative paths of all files below a folder, sorted; none if it is not there.
+        """Return the relative paths of all files below a folder, sorted; none if it does not exist.
 
         On a local disk also those of links, and of folders with nothing in them, which end in a slash.
         """
@@ -96,17 +96,17 @@ class Storage(Protocol):
 
     @abstractmethod
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         raise NotImplementedError
 
     @abstractmethod
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         raise NotImplementedError
 
 
 def _read_error(location: str, error: OSError) -> Exception:
-    """Return the error to raise: what is not there, or is no folder, stays as it is."""
+    """Return the error to raise: a missing file, or a file in place of a folder, stays as it is."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return error
     return UnreadableLogError(location, error)
@@ -184,7 +184,7 @@ class LocalStorage:
         return pa.OSFile(location)
 
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         Path(location).parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(location, "wb")
 
@@ -199,11 +199,11 @@ class LocalStorage:
         return sorted(path.removeprefix(f"{folder}/") for path in found)
 
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         Path(location).unlink(missing_ok=True)
 
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
 
@@ -259,23 +259,23 @@ class ArrowStorage:
         return self._filesystem.open_input_file(self._path(location))
 
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         return self._filesystem.open_output_stream(self._path(location))
 
     def contents(self, folder: str) -> list[str]:
-        """Return the relative paths of all files below a folder, sorted; none if it is not there."""
+        """Return the relative paths of all files below a folder, sorted; none if it does not exist."""
         base = self._path(folder)
         selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
         infos = self._filesystem.get_file_info(selector)
         return sorted(info.path.removeprefix(f"{base}/") for info in infos if info.type == fs.FileType.File)
 
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_file(self._path(location))
 
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_dir(self._path(folder))
 

@@ -1,4 +1,4 @@
-"""What is known of one Arrow type: its storage, the way there and back, and what filters may do."""
+"""How one Arrow type is stored: its storage type, the conversions both ways, and what filters may do."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ def from_byte_rows(kind: pa.DataType, rows: npt.NDArray[np.uint8], valid: pa.Buf
 
 
 def offset_values(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return where each of so long pieces begins, and where the last one ends."""
+    """Return where each piece of these lengths begins, and where the last one ends."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return ends
 
 
 def offsets(lengths: npt.NDArray[np.integer], width: pa.DataType | None = None) -> pa.Buffer:
-    """Return the offsets of so long pieces as Arrow has them, in 32 bits by default."""
+    """Return Arrow's offsets buffer for pieces of these lengths, in 32 bits by default."""
     return pa.array(offset_values(lengths)).cast(width or pa.int32()).buffers()[1]

@@ -1,6 +1,6 @@
 """Dates of early versions of Spark: counted in the Julian calendar before 1582, and so in their files.
 
-Runs inside Spark's tasks, like `tasks`, and like it imports nothing of the package.
+Runs inside Spark's tasks, like `parquet`, and like it imports nothing else of the package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
 
 Executors need pyarrow but not sparkport: away from the server's own machine this module and
-`calendars` are shipped by value, so they import nothing else of the package.
+`julian_dates` are shipped by value, so they import nothing else of the package.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _probe(plan: ReadPlan) -> ReadPlan | None:
 def _group(
     parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of a row group that are wanted, bit by bit, with the position where each bit ends."""
+    """Yield the rows of a row group in batches, with the position where each batch ends."""
     metadata = parquet.metadata
     present = _present(metadata.schema.to_arrow_schema(), plan)
     names = sorted(set(present.values()))

@@ -41,7 +41,7 @@ class ScalarTask:
         return result
 
     def blobs(self, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answer batches that are Arrow streams in a column; what the function raises is told by name."""
+        """Answer batches that are Arrow streams in a column; what the function raises is returned by name."""
         for part in parts:
             for number, data in zip(part[NUMBER].to_pylist(), part[BATCH], strict=True):
                 yield pa.RecordBatch.from_pylist([self._answer(number, data.as_buffer())], _RESULT)
