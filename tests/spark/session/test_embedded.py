@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -113,10 +114,17 @@ def test_a_cancelled_job_is_told_as_cancelled(spark: SparkSession, spark_host: S
     """Cancelling its group ends the call that waits for a job."""
     context = spark.sparkContext
     context.setJobGroup("to-cancel", "a long job", interruptOnCancel=True)
-    threading.Timer(3.0, context.cancelJobGroup, ["to-cancel"]).start()
 
+    def cancel_once_running() -> None:
+        while not context.statusTracker().getJobIdsForGroup("to-cancel"):
+            time.sleep(0.1)
+        context.cancelJobGroup("to-cancel")
+
+    canceller = threading.Thread(target=cancel_once_running, daemon=True)
+    canceller.start()
     with pytest.raises(CancelledError), spark_host.use(Call()) as session:
         session.sql("select max(a.id ^ b.id) from range(10000000) a, range(1000000) b").collect()
+    canceller.join()
     context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
