@@ -25,7 +25,7 @@ from sparkport.spark.ddl.drop import check_free, drop_table, remove_new_table, r
 from sparkport.spark.delta.durability import write_through_folders
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.engine import Engine
-from sparkport.spark.errors import writing
+from sparkport.spark.errors import RejectedStatementError, writing
 from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import TableEntry
@@ -66,7 +66,7 @@ class WarehouseTables:
         check_free(table.root, name)
         try:
             self.engine.jobs.run(call, name, functools.partial(create_delta, table))
-        except SparkportError:
+        except (SparkportError, RejectedStatementError):
             remove_remnant(table.root, self.engine.trash)
             raise
         if is_local(table.root):

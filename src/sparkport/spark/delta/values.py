@@ -30,14 +30,14 @@ def upper_bound(value: Any, arrow_type: pa.DataType) -> pa.Scalar | None:  # noq
     return _bound(value, arrow_type, +1)
 
 
-def exact_value(value: Any, arrow_type: pa.DataType, longest: int) -> pa.Scalar | None:  # noqa: ANN401
+def exact_value(value: Any, arrow_type: pa.DataType, max_length: int) -> pa.Scalar | None:  # noqa: ANN401
     """Return a minimum or maximum if it is sure to be a value of the column.
 
-    Strings of `longest` characters may have been cut, timestamps are cut to milliseconds,
+    Strings of `max_length` characters may have been cut, timestamps are cut to milliseconds,
     and of floats nobody knows whether NaN was left out.
     """
     if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return _scalar(value, arrow_type) if isinstance(value, str) and _is_whole(value, longest) else None
+        return _scalar(value, arrow_type) if isinstance(value, str) and _is_whole(value, max_length) else None
     if pa.types.is_decimal(arrow_type):
         number = _decimal(value, arrow_type)
         return None if number is None or _is_doubtful(number, arrow_type) else _scalar(number, arrow_type)
@@ -80,9 +80,9 @@ def has_sure_zone(text: str, arrow_type: pa.DataType) -> bool:
     return datetime.fromisoformat(text).tzinfo is not None
 
 
-def _is_whole(text: str, longest: int) -> bool:
-    """Return whether a writer that keeps `longest` characters, and marks what it cut, kept all."""
-    return len(text.encode("utf-16-le")) // 2 < longest and not text.endswith(_TIE_BREAKERS)
+def _is_whole(text: str, max_length: int) -> bool:
+    """Return whether a writer that keeps `max_length` characters, and marks what it cut, kept all."""
+    return len(text.encode("utf-16-le")) // 2 < max_length and not text.endswith(_TIE_BREAKERS)
 
 
 def _bound(value: Any, arrow_type: pa.DataType, side: int) -> pa.Scalar | None:  # noqa: ANN401

@@ -21,8 +21,8 @@ _ROW_IN_TASK = (1 << 33) - 1
 class Numbering:
     """Rows of a version that get ids; their files are written again, in `parts` or fewer.
 
-    `first_ids` returns the first ids of so many ranges of so many ids; no part has more than
-    `most_rows`. With `spark_schema` the table gets the column for the ids.
+    `first_ids(count, size)` reserves `count` ranges of `size` ids and returns the first of each; no part has
+    more than `max_rows`. With `spark_schema` the table gets the column for the ids.
     """
 
     table: str
@@ -34,7 +34,7 @@ class Numbering:
     id_name: str
     paths: frozenset[str]
     parts: int
-    most_rows: int
+    max_rows: int
     first_ids: Callable[[int, int], list[int]]
 
 
@@ -66,11 +66,11 @@ def _with_ids(change: Numbering, frame: DataFrame) -> DataFrame:
     """Return rows with an id each: a range for each task, so that each file has ids that are near."""
     frame = frame.coalesce(change.parts)
     count = frame._jdf.rdd().getNumPartitions()  # noqa: SLF001
-    starts = ", ".join(f"{first}L" for first in change.first_ids(count, change.most_rows))
+    starts = ", ".join(f"{first}L" for first in change.first_ids(count, change.max_rows))
     row = f"(monotonically_increasing_id() & {_ROW_IN_TASK}L)"
     too_many = "CAST(raise_error('a file has more rows than the log says') AS BIGINT)"
     fresh = f"element_at(array({starts}), spark_partition_id() + 1) + {row}"
-    numbered = sf.expr(f"IF({row} < {change.most_rows}L, {fresh}, {too_many})")
+    numbered = sf.expr(f"IF({row} < {change.max_rows}L, {fresh}, {too_many})")
     if change.spark_schema is None:
         numbered = sf.coalesce(sf.col(quoted(change.id_name)), numbered)
     return frame.withColumn(change.id_name, numbered)

@@ -137,6 +137,6 @@ def _numbering(engine: Engine, table: TableVersions, found: DeltaSnapshot) -> Nu
         id_name=column.logical,
         paths=frozenset(file.path for file in files),
         parts=max(1, round(sum(file.size for file in files) / _FILE_BYTES)),
-        most_rows=max(1, most),
+        max_rows=max(1, most),
         first_ids=engine.row_ids(table.root, found.metadata.table_id).ranges,
     )
