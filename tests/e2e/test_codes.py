@@ -13,7 +13,6 @@ from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.registry import Catalogs
-from tests.conftest import TOKEN
 from tests.flight_client import Flight, cmd_descriptor, path_descriptor, refusal
 
 from .conftest import ROWS, TABLE

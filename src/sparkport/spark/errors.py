@@ -3,6 +3,10 @@
 PySpark has a class per kind of failure, Spark a condition (`TABLE_OR_VIEW_NOT_FOUND`) and an
 SQL state (`42P01`) inside. Delta's conflicts and the failures of tasks often arrive as text only.
 What has no decision here stays as it is and ends as an internal error.
+
+An error that says "this SQL is wrong" blames whoever wrote the SQL. Nearly all of it is the server's own,
+so it becomes a RejectedStatementError, which ends as an internal error too; those who run a client's SQL
+turn it into an error about the request.
 """
 
 from __future__ import annotations
@@ -33,30 +37,46 @@ from sparkport.spark.java_causes import java_causes
 
 
 class VacuumedError(NotFoundError):
-    """Files that a version of a table needs are gone."""
+    """Data files of an old version are gone, and the log says that later versions do not need them."""
 
     def __init__(self, table: str) -> None:
-        named = f" of table '{table}'" if table else ""
         SparkportError.__init__(
-            self, f"data files{named} not found: the version that was asked for was vacuumed"
+            self, f"data files{_of(table)} not found: the version that was asked for was vacuumed"
         )
         self.kind = "data files"
         self.name = table
 
 
+class MissingDataFileError(PreconditionError):
+    """A data file that the log names is not in the storage."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"a data file{_of(table)} was not found: the log names it, but it is missing from the storage"
+        )
+        self.table = table
+
+
+class RejectedStatementError(Exception):
+    """Spark rejects a statement before it runs. Its text is Spark's sentence, fit for clients.
+
+    Not a SparkportError: unless the statement is a client's, it is a fault of this program.
+    """
+
+
 class Decision(enum.Enum):
     """What an exception class alone tells."""
 
-    REQUEST = "the request is wrong, whatever the condition"
+    STATEMENT = "the statement is wrong, whatever the condition"
     CONDITION = "the condition or the text decides"
     FAULT = "a fault of this program, not to be explained to clients"
 
 
 # By name: the classes of a driver, of Spark Connect and their common bases have the same names.
 DECISIONS: Mapping[str, Decision] = {
-    "AnalysisException": Decision.REQUEST,
-    "ParseException": Decision.REQUEST,
-    "TempTableAlreadyExistsException": Decision.REQUEST,
+    "AnalysisException": Decision.STATEMENT,
+    "ParseException": Decision.STATEMENT,
+    "TempTableAlreadyExistsException": Decision.STATEMENT,
     "ArithmeticException": Decision.CONDITION,
     "ArrayIndexOutOfBoundsException": Decision.CONDITION,
     "CapturedException": Decision.CONDITION,
@@ -105,11 +125,18 @@ _READ_ONLY = (
     r"Read-only file system|ReadOnlyFileSystemException|Mkdirs failed to create|DELTA_CANNOT_CREATE_LOG_PATH"
 )
 _MEMORY = r"OutOfMemoryError|maxResultSize|CANNOT_ALLOCATE_MEMORY"
-_VACUUMED = (
+_MISSING_FILE = (
     r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_LOG_FILE_NOT_FOUND"
-    r"|FileNotFoundException|FileNotFoundError"
+    r"|FileNotFoundException|FileNotFoundError|AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)"
 )
-_FORBIDDEN = r"AccessControlException|AccessDeniedException|Permission denied"
+_FORBIDDEN = r"AccessControlException|AccessDeniedException|Permission denied|AWS Error ACCESS_DENIED"
+# Arrow raises OSError for damaged Parquet as well as for a store that fails: only the words differ.
+_STORAGE = (
+    r"AWS Error \w+|curlCode: |google::cloud::Status\(|\bAzure\w*(Error|Exception)"
+    r"|SdkClientException|AWS(Client|Service)\w*Exception"
+    r"|java\.net\.(Connect|NoRouteToHost|Socket|SocketTimeout|UnknownHost)Exception"
+    r"|\b(Connection\w*|BrokenPipe|Timeout)Error: |\bOSError: \[Errno \d+\]"
+)
 _DAMAGED = (
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ParquetDecodingException|ParquetCorruptedException"
     r"|is not a Parquet file|pyarrow\.lib\.Arrow(Invalid|TypeError|NotImplementedError)|\bOSError: "
@@ -139,35 +166,44 @@ def _read_only() -> SparkportError:
     return PreconditionError("the server cannot write to its storage: it is read-only, or access is denied")
 
 
-def _damaged(table: str) -> PreconditionError:
-    named = f" of table '{table}'" if table else ""
-    return PreconditionError(f"a data file{named} cannot be read: it is damaged, or not what the log says")
+def _of(table: str) -> str:
+    return f" of table '{table}'" if table else ""
+
+
+def _damaged_file(table: str) -> PreconditionError:
+    return PreconditionError(
+        f"a data file{_of(table)} cannot be read: it is damaged, or not what the log says"
+    )
+
+
+def _storage_down(table: str) -> UnavailableError:
+    return UnavailableError(f"the storage{_of(table)} does not answer; try again")
 
 
 def too_new(table: str) -> PreconditionError:
-    """Return the error for a table that nobody here can read."""
+    """Return the error for a table that neither the server nor its Spark can read."""
     named = f"table '{table}'" if table else "a table"
     return PreconditionError(f"{named} needs a newer version of Delta than this Spark has")
 
 
-def _without_feed(table: str) -> PreconditionError:
+def _no_change_data(table: str) -> PreconditionError:
     return PreconditionError(
-        f"table '{table}' has not recorded its changes in all of this range; from now on it does after"
+        f"table '{table}' has no change data for all of this range; to record changes from now on, run"
         " ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') in Spark"
     )
 
 
-def _too_young(table: str) -> PreconditionError:
+def _retention_too_short(table: str) -> PreconditionError:
     return PreconditionError(
-        f"files of table '{table}' are kept for a week at least, for those who read older versions;"
-        " the table property delta.deletedFileRetentionDuration sets another time"
+        f"vacuum must keep the files of table '{table}' for at least a week, for readers of older versions;"
+        " set the table property delta.deletedFileRetentionDuration to allow less"
     )
 
 
-_UNREADY: Mapping[str, Callable[[str], SparkportError]] = {
-    "DELTA_MISSING_CHANGE_DATA": _without_feed,
-    "DELTA_CHANGE_TABLE_FEED_DISABLED": _without_feed,
-    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": _too_young,
+_BY_CONDITION: Mapping[str, Callable[[str], SparkportError]] = {
+    "DELTA_MISSING_CHANGE_DATA": _no_change_data,
+    "DELTA_CHANGE_TABLE_FEED_DISABLED": _no_change_data,
+    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": _retention_too_short,
 }
 
 # Words in the text of an error or of its causes: the first that matches decides.
@@ -178,20 +214,23 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_CANCELLED, lambda _: CancelledError()),
     (_FULL, lambda _: _full()),
     (_READ_ONLY, lambda _: _read_only()),
-    (_MEMORY, lambda _: LimitExceededError("Spark has not enough memory for this statement")),
+    (_MEMORY, lambda _: LimitExceededError("Spark does not have enough memory for this statement")),
     (_TOO_NEW, too_new),
-    (_WORKER, lambda _: UnavailableError("a worker of Spark died; try again")),
+    (_WORKER, lambda _: UnavailableError("a Spark worker process died; try again")),
     # Before the next: Java calls a file that it may not open not found.
     (_FORBIDDEN, lambda _: PermissionDeniedError("the server has no access to the files of the table")),
-    (_VACUUMED, VacuumedError),
-    (_DAMAGED, _damaged),
-    (_SILENT, lambda _: UnavailableError("Spark does not answer now; try again")),
+    (_MISSING_FILE, MissingDataFileError),
+    (_STORAGE, _storage_down),
+    (_DAMAGED, _damaged_file),
+    (_SILENT, lambda _: UnavailableError("Spark does not answer; try again")),
 )
 
-# SQL states of values and limits: whatever words such an error has, they are about the statement.
+# SQL states of values and limits: whatever words such an error has, they are about the request.
 _VALUE_STATES = ("21", "22", "23505", "54", "P0")
-_STATEMENT_STATES = ("42",)
-_UNSUPPORTED_STATES = ("0A",)
+_STATEMENT_STATE = "42"
+_UNSUPPORTED_STATE = "0A"
+# Delta's conditions judge what is asked of a table (a time, a column); those of Spark judge the SQL.
+_DELTA = "DELTA_"
 
 # What Java raises for values of a statement where Spark has no condition of its own.
 _VALUE_CLASSES = re.compile(
@@ -204,10 +243,7 @@ _UNSORTED = "_LEGACY_ERROR_TEMP_"  # conditions that Spark has given no SQL stat
 _STACK_OVERFLOW = "java.lang.StackOverflowError"
 
 # After these a session is of no more use.
-_LOST = (
-    r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_|"
-    + _SILENT
-)
+_LOST = r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|INVALID_HANDLE\.SESSION_"
 
 # A table that was named by its folder.
 _PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
@@ -229,18 +265,18 @@ _PRESENT = {
 }
 
 
-def translated(error: BaseException, table: str = "") -> SparkportError | None:
+def translate(error: BaseException, table: str = "") -> SparkportError | RejectedStatementError | None:
     """Return the error in our terms, or None when nothing is known about it.
 
     `table` is the table the work was about, for the message. Texts hold no
     paths, no stack traces and no names of Java classes.
     """
-    if isinstance(error, SparkportError):
+    if isinstance(error, SparkportError | RejectedStatementError):
         return error
     if not isinstance(error, PySparkException | Py4JError | OSError):
         return None
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
-        return UnavailableError("Spark does not answer now; try again")
+        return UnavailableError("Spark does not answer; try again")
     decision = _decision(error)
     if decision is Decision.FAULT or user_failure(error) is not None:
         return None
@@ -249,36 +285,40 @@ def translated(error: BaseException, table: str = "") -> SparkportError | None:
         return ConflictError(table, "another writer changed the same rows")
     ours = (
         _by_condition(error, table)
-        or _by_cause(error, _VALUE_STATES, InvalidRequestError)
+        or _by_value_cause(error)
         or next((maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None)
-        or _by_cause(error, _STATEMENT_STATES, InvalidRequestError)
-        or _by_cause(error, _UNSUPPORTED_STATES, PreconditionError)
+        or _by_statement_cause(error)
     )
-    if ours is None and decision is Decision.REQUEST:
-        return InvalidRequestError(clean_message(next(_texts(error))))
+    if ours is None and decision is Decision.STATEMENT:
+        return RejectedStatementError(clean_message(next(_texts(error))))
     return ours
 
 
-def statement_failure(error: BaseException) -> SparkportError | None:
-    """Return what Java says of the values in a statement that a client wrote, or None for anything else.
+def client_statement_error(error: BaseException) -> SparkportError | None:
+    """Return what is wrong with a statement that a client wrote, or None when that is not the reason.
 
     Only where all of the statement is the client's: of the server's own it would blame the wrong side.
     """
+    if isinstance(error, RejectedStatementError):
+        return InvalidRequestError(str(error))
     causes = java_causes(error)
     if any(cause.kind == _STACK_OVERFLOW for cause in causes):
         return InvalidRequestError("the statement is nested too deeply")
     for cause in reversed(causes):
         if _VALUE_CLASSES.fullmatch(cause.kind) or cause.condition.startswith(_UNSORTED):
-            said = clean_message(cause.message.removeprefix("requirement failed: "))
-            return InvalidRequestError(said or f"Spark cannot compute this ({cause.kind.rpartition('.')[2]})")
+            message = clean_message(cause.message.removeprefix("requirement failed: "))
+            return InvalidRequestError(
+                message or f"Spark cannot compute this ({cause.kind.rpartition('.')[2]})"
+            )
     return None
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Tell whether an error of a commit says that nothing was committed; after others nobody knows."""
-    if isinstance(error, SparkportError):
-        return isinstance(error, ConflictError | InvalidRequestError | PreconditionError)
-    return isinstance(translated(error), ConflictError)
+    """Return whether an error of a commit says that nothing was committed; after others nobody knows."""
+    if isinstance(error, SparkportError | RejectedStatementError):
+        refusals = ConflictError | InvalidRequestError | PreconditionError | RejectedStatementError
+        return isinstance(error, refusals)
+    return isinstance(translate(error), ConflictError)
 
 
 @contextlib.contextmanager
@@ -301,15 +341,21 @@ def writing() -> Iterator[None]:
 
 def user_failure(error: BaseException) -> Exception | None:
     """Return what a user's function raised in a task of Spark's, by the name of its class, or None."""
-    found = _USER.search(_text(error)) if isinstance(error, PySparkException) else None
-    return None if found is None else type(found[1], (Exception,), {})(found[2])
+    match = _USER.search(_text(error)) if isinstance(error, PySparkException) else None
+    return None if match is None else type(match[1], (Exception,), {})(match[2])
 
 
 def is_session_lost(error: BaseException) -> bool:
-    """Say whether the session behind the error cannot serve another call."""
+    """Return whether the session behind the error cannot serve another call."""
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return True
-    return isinstance(error, PySparkException | Py4JError) and re.search(_LOST, _text(error)) is not None
+    if not isinstance(error, PySparkException | Py4JError):
+        return False
+    text = _text(error)
+    if re.search(_LOST, text):
+        return True
+    # A Spark that says that its storage refuses connections is alive itself.
+    return re.search(_SILENT, text) is not None and re.search(_STORAGE, text) is None
 
 
 def clean_message(text: str) -> str:
@@ -330,36 +376,54 @@ def _decision(error: BaseException) -> Decision:
     return next((DECISIONS[name] for name in names if name in DECISIONS), Decision.CONDITION)
 
 
-def _by_condition(error: BaseException, table: str) -> SparkportError | None:
+def _by_condition(error: BaseException, table: str) -> SparkportError | RejectedStatementError | None:
     if not isinstance(error, PySparkException):
         return None
     condition, state = error.getCondition() or "", error.getSqlState() or ""
     parameters = error.getMessageParameters() or {}
-    if condition in _UNREADY:
-        return _UNREADY[condition](table)
-    for known, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
-        kind, names = known.get(condition) or known.get(state) or ("", ())
+    if condition in _BY_CONDITION:
+        return _BY_CONDITION[condition](table)
+    for conditions, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
+        kind, names = conditions.get(condition) or conditions.get(state) or ("", ())
         if kind:
-            return make(kind, _named(parameters, names, table))
+            return make(kind, _name_in(parameters, names, table))
+    message = clean_message(next(_texts(error)))
     match state[:2]:
-        case "21" | "22" | "42" | "54" | "P0":
-            return InvalidRequestError(clean_message(next(_texts(error))))
+        case "21" | "22" | "54" | "P0":
+            return InvalidRequestError(message)
+        case "42":
+            return _rejection(condition, message)
         case "0A":
-            return PreconditionError(clean_message(next(_texts(error))))
+            return PreconditionError(message)
         case _:
             return None
 
 
-def _by_cause(
-    error: BaseException, states: tuple[str, ...], make: Callable[[str], SparkportError]
-) -> SparkportError | None:
-    """Return what a cause of an error says that has one of these SQL states."""
-    found = (cause for cause in java_causes(error) if cause.state.startswith(states))
-    cause = next(found, None)
-    return None if cause is None else make(clean_message(cause.message))
+def _by_value_cause(error: BaseException) -> SparkportError | None:
+    """Return what a cause of an error says about values."""
+    for cause in java_causes(error):
+        if cause.state.startswith(_VALUE_STATES):
+            return InvalidRequestError(clean_message(cause.message))
+    return None
 
 
-def _named(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
+def _by_statement_cause(error: BaseException) -> SparkportError | RejectedStatementError | None:
+    """Return what a cause of an error says about the statement, else about what Spark cannot do."""
+    causes = java_causes(error)
+    for cause in causes:
+        if cause.state.startswith(_STATEMENT_STATE):
+            return _rejection(cause.condition, clean_message(cause.message))
+    for cause in causes:
+        if cause.state.startswith(_UNSUPPORTED_STATE):
+            return PreconditionError(clean_message(cause.message))
+    return None
+
+
+def _rejection(condition: str, message: str) -> SparkportError | RejectedStatementError:
+    return InvalidRequestError(message) if condition.startswith(_DELTA) else RejectedStatementError(message)
+
+
+def _name_in(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:
     name = next((parameters[name] for name in names if parameters.get(name)), table)
     if _PATH_TABLE.search(name):
         name = table

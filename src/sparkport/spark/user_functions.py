@@ -1,4 +1,4 @@
-"""Functions of the user's that Spark runs: over large batches, and by name in its SQL."""
+"""Users' functions that Spark runs: over large batches, and by name in its SQL."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SparkScalars:
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """A function of the user's as Spark's SQL knows it."""
+    """A user's function as Spark SQL knows it."""
 
     name: str
     task: ScalarTask
@@ -105,7 +105,7 @@ def _offloaded(
     rows = pa.table(
         {
             NUMBER: pa.array(range(len(parts)), pa.int32()),
-            BATCH: pa.array([scalars.written(part) for part in parts], pa.binary()),
+            BATCH: pa.array([scalars.to_ipc(part) for part in parts], pa.binary()),
         }
     )
     answers = engine.jobs.run(call, name, functools.partial(_run, task, rows)).sort_by(NUMBER)
@@ -129,7 +129,10 @@ def _read(data: pa.Scalar) -> pa.Array:
 
 
 def _task(function: Offloadable) -> ScalarTask:
-    types = (None if isinstance(one.type, Special) else one.type for one in function.signature.declared)
+    types = (
+        None if isinstance(parameter.type, Special) else parameter.type
+        for parameter in function.signature.declared
+    )
     return ScalarTask(function.function, tuple(types), function.signature.return_type)
 
 
@@ -144,6 +147,6 @@ def _in_sql(task: ScalarTask) -> Callable[..., pa.Array]:
 def _ship_by_value(function: Callable[..., Any], *, ours: bool) -> None:
     """Let workers get the code itself of the module that a function is in: they may not find it by name."""
     module = sys.modules.get(function.__module__)
-    wanted = [] if module is None or module.__name__ == "__main__" else [module]
-    for one in (*wanted, *((columns, scalars) if ours else ())):
-        cloudpickle.register_pickle_by_value(one)  # type: ignore[no-untyped-call]
+    modules = [] if module is None or module.__name__ == "__main__" else [module]
+    for shipped in (*modules, *((columns, scalars) if ours else ())):
+        cloudpickle.register_pickle_by_value(shipped)  # type: ignore[no-untyped-call]

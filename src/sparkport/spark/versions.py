@@ -75,7 +75,7 @@ class TableVersions:
     @property
     def table_id(self) -> str:
         """What tells the table from others that were, or will be, in its folder."""
-        return self._log.heading().metadata.table_id
+        return self._log.header().metadata.table_id
 
     def moved(self, name: str, root: str) -> None:
         """Take another name and folder."""
@@ -84,7 +84,7 @@ class TableVersions:
 
     def header(self, version: int | None = None) -> TableHeader:
         """Return what a version, or the newest, is without its files."""
-        return self._log.heading(version)
+        return self._log.header(version)
 
     def arrow_schema(self, header: TableHeader | DeltaSnapshot) -> pa.Schema:
         """Return the columns of a version as clients see them."""
@@ -135,7 +135,7 @@ class TableVersions:
             return [view.basis]
         if call.if_version is None:
             return []
-        newest = self._log.heading()
+        newest = self._log.header()
         owner, _, version = call.if_version.rpartition(":")
         is_known = owner == newest.metadata.table_id and _SNAPSHOT_VERSION.fullmatch(version)
         if not is_known or int(version) > newest.version:
@@ -163,7 +163,7 @@ class TableVersions:
     def wrote(self, call: Call, write: OwnWrite | None) -> None:
         """Make a commit durable and visible to the call's transaction; None if its version is unknown."""
         self.settle()
-        header = self._log.heading()
+        header = self._log.header()
         own = write or OwnWrite(header.version, None, is_certain=False)
         self.engine.transactions.record_write(call, self.schema, self.name, header, own)
 

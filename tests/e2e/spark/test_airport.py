@@ -104,7 +104,7 @@ def test_earlier_versions_are_read_by_number_and_by_time(duckdb: Attached, serve
     assert newest == [[1000, 1000]]
     assert at_first == [[1000]]
     assert "version 9" in later
-    assert "not found: versions 0 to 1 are there" in later
+    assert "not found: versions 0 to 1 are available" in later
     assert str(server.warehouse) not in later
 
 

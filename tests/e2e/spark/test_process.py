@@ -82,7 +82,7 @@ def test_spark_that_dies_while_idle_is_replaced(server: LakeServer) -> None:
     java = server.await_java()
     kill(java)
     tables = server.tables()
-    server.await_log("Spark was lost and is started again")
+    server.await_log("Spark was lost and is being restarted")
     rows = server.rows("shop", "stock")
     with server.client() as client:
         client.create_schema("idle")

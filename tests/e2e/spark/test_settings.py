@@ -25,7 +25,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--master", "here"), "'here' is no master: give local[N], spark://..., k8s://... or yarn"),
+        (("--master", "here"), "'here' is not a Spark master: use local[N], spark://..., k8s://... or yarn"),
         (("--remote", "http://h:1"), "a Spark Connect address begins with sc://, not 'http://h:1'"),
         (("--conf", "spark.executor.memory"), "--conf is written key=value, not 'spark.executor.memory'"),
         (("--conf", "=8g"), "--conf is written key=value, not '=8g'"),

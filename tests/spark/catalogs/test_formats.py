@@ -212,9 +212,9 @@ def test_what_has_no_history_says_so(catalog: SessionCatalog) -> None:
     table = _table(catalog, "in_csv")
     point = TimePoint(TimeUnit.VERSION, "1")
 
-    with pytest.raises(InvalidRequestError, match="table 'in_csv' has no history to travel in"):
+    with pytest.raises(InvalidRequestError, match="table 'in_csv' does not support time travel"):
         current_arrow_schema(Call(), table, point)
-    with pytest.raises(InvalidRequestError, match="table 'in_csv' has no history to travel in"):
+    with pytest.raises(InvalidRequestError, match="table 'in_csv' does not support time travel"):
         table.scan(Call(), ScanOptions(time_point=point))
 
 

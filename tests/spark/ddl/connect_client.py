@@ -24,7 +24,8 @@ from sparkport.catalog import (
     TableChange,
 )
 from sparkport.errors import SparkportError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.settings import SparkSettings

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions, TimePoint, TimeUnit
 from sparkport.catalog.rowid import without_rowid
-from sparkport.spark.catalog.catalog import SparkSchema
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.table import DeltaTable
 
 

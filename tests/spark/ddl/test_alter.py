@@ -24,9 +24,9 @@ from sparkport.catalog import (
     TableChange,
 )
 from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
-from sparkport.spark.catalog.catalog import SparkSchema
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.ddl import alter as altering
-from sparkport.spark.delta_jvm.transactions import LogChange
+from sparkport.spark.delta_jvm.metadata_commit import MetadataChange
 from sparkport.spark.sql_names import quoted
 from tests.spark.ddl.tables import actions, ids, inserted, made, newest, rows
 
@@ -146,7 +146,7 @@ def test_change_is_made_again_when_another_writer_was_faster(
     original = altering._log_change
     others = iter([4])
 
-    def delayed(*arguments: object) -> LogChange:
+    def delayed(*arguments: object) -> MetadataChange:
         for value in others:
             spark.sql(f"INSERT INTO delta.{quoted(table.root)} VALUES ({value}, NULL)").collect()
         return original(*arguments)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_rows_written_while_a_table_is_altered_all_arrive(schema: SparkSchema) -
 
 def test_table_of_another_is_altered_as_far_as_it_can_be(schema: SparkSchema, spark: SparkSession) -> None:
     """Without column mapping columns are added and converted; renaming and dropping need it first."""
-    path = f"{schema._catalog.engine.warehouse.schema_folder(schema.name)}/plain"
+    path = f"{schema._tables.engine.warehouse.schema_folder(schema.name)}/plain"
     target = f"delta.{quoted(path)}"
     spark.sql(
         f"CREATE TABLE {target} (a INT, part STRING, c INT) USING delta PARTITIONED BY (part)"

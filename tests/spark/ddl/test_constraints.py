@@ -19,7 +19,8 @@ from sparkport.catalog import (
     TableConstraints,
 )
 from sparkport.errors import ConstraintViolationError, PreconditionError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, made, newest, rows

@@ -11,7 +11,8 @@ import pytest
 
 from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions
 from sparkport.errors import NotFoundError, PreconditionError, SchemaNotEmptyError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from tests.spark.ddl.tables import made, rows
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})

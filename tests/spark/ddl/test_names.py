@@ -27,7 +27,8 @@ from sparkport.catalog import (
 from sparkport.catalog.predicates import And, Column, Comparison, ComparisonOperator, Constant
 from sparkport.catalog.rowid import without_rowid
 from sparkport.errors import UnsupportedOperationError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.sql_names import literal, quoted

@@ -20,7 +20,8 @@ from sparkport.catalog import (
     TableDescription,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.catalog.tables import WarehouseTables
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
@@ -74,7 +75,7 @@ def test_metadata_outlives_the_server(schema: SparkSchema, spark_host: SparkHost
     table = made(schema, ROWS.replace_schema_metadata(metadata), CreateTableOptions(comment="hi"))
     plain = made(schema, ROWS, CreateTableOptions(comment="hi"), "plain")
     engine = Engine(spark_host)
-    restarted = SparkSchema(schema.name, SparkCatalog(engine)).table(Call(), "t")
+    restarted = SparkSchema(schema.name, WarehouseTables(engine)).table(Call(), "t")
 
     assert restarted is not None
     assert restarted.arrow_schema.metadata == metadata

@@ -22,7 +22,8 @@ from sparkport.catalog import (
     RenameTable,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError, PreconditionError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.storage.filesystem import LocalStorage
@@ -92,7 +93,7 @@ def test_dropped_table_comes_back_with_its_rows_and_history(
 def test_trash_says_what_is_in_it(lake: SparkCatalog, sales: SparkSchema) -> None:
     """Id, version, size and when it goes: all that one needs to know before bringing a table back."""
     table = made(sales, ROWS)
-    identity = lake.engine.log(table.root).heading().metadata.table_id
+    identity = lake.engine.log(table.root).header().metadata.table_id
     size = sum(path.stat().st_size for path in Path(table.root).rglob("*") if path.is_file())
     sales.drop_table(Call(), "t", DropTableOptions())
     (row,) = calling.rows(lake, "dropped")
@@ -221,7 +222,7 @@ def test_link_is_dropped_and_not_what_it_points_at(
     table = made(sales, ROWS)
     shutil.move(table.root, tmp_path / "elsewhere")
     Path(table.root).symlink_to("../../elsewhere")  # which means nothing in the trash
-    lake.forget(table.root)
+    lake.tables.forget(table.root)
     sales.drop_table(Call(), "t", DropTableOptions())
     listed = dropped(lake)
     undrop(lake, "sales.t")

@@ -58,7 +58,7 @@ def test_snapshot_without_version_is_the_newest(table: HandwrittenTable) -> None
 
     assert before.version == 0
     assert log.snapshot().version == 1
-    assert log.heading().version == 1
+    assert log.header().version == 1
 
 
 def test_only_new_commits_are_read_for_a_new_version(table: HandwrittenTable) -> None:
@@ -78,17 +78,17 @@ def test_only_new_commits_are_read_for_a_new_version(table: HandwrittenTable) ->
     assert storage.reads == ["00000000000000000500.json"]
 
 
-def test_heading_reads_no_more_commits_than_it_must(table: HandwrittenTable) -> None:
-    """The search for protocol and metadata goes backwards, and ends where a heading is known."""
+def test_header_reads_no_more_commits_than_it_must(table: HandwrittenTable) -> None:
+    """The search for protocol and metadata goes backwards, and ends where a header is known."""
     table.create()
     table.commit(1, add("a"))
     table.commit(2, protocol(minReaderVersion=2), metadata(name="new"))
     table.commit(3, add("b"))
     storage = CountingStorage()
     log = DeltaLog(str(table.root), storage)
-    first = log.heading()
+    first = log.header()
     table.commit(4, add("c"))
-    second = log.heading()
+    second = log.header()
 
     assert (first.version, first.metadata.name, first.protocol.min_reader) == (3, "new", 2)
     assert (second.version, second.metadata.name, second.protocol.min_reader) == (4, "new", 2)
@@ -99,26 +99,26 @@ def test_heading_reads_no_more_commits_than_it_must(table: HandwrittenTable) -> 
     ]
 
 
-def test_a_known_heading_costs_no_listing(table: HandwrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_header_costs_no_listing(table: HandwrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """The version is enough to find it; a commit that was replaced is read again."""
     table.create()
     log = DeltaLog(str(table.root))
-    known = log.heading()
+    known = log.header()
     with monkeypatch.context() as patched:
         patched.setattr(log, "_names", pytest.fail)
-        assert log.heading(0) is known
+        assert log.header(0) is known
     table.commit(0, protocol(), metadata(id="another"))
 
-    assert log.heading(0).metadata.table_id == "another"
+    assert log.header(0).metadata.table_id == "another"
 
 
-def test_words_in_statistics_are_no_heading(table: HandwrittenTable) -> None:
+def test_words_in_statistics_are_no_header(table: HandwrittenTable) -> None:
     """A value that looks like an action's name does not confuse the search."""
     table.create()
     table.commit(1, add("a", stats='{"numRecords":1,"minValues":{"protocol":"metaData"}}'))
     table.commit(2, {"commitInfo": {"operation": '"protocol"', "metaData": "x"}})
 
-    assert DeltaLog(str(table.root)).heading().protocol.min_reader == 1
+    assert DeltaLog(str(table.root)).header().protocol.min_reader == 1
 
 
 def test_deletion_vector_changes_a_file_in_place(table: HandwrittenTable) -> None:
@@ -222,7 +222,7 @@ def test_other_file_systems_say_the_same(table: HandwrittenTable) -> None:
     through_arrow = DeltaLog(str(table.root), ArrowStorage(fs.LocalFileSystem(), ""))
 
     assert through_arrow.snapshot() == local.snapshot()
-    assert through_arrow.heading(0) == local.heading(0)
+    assert through_arrow.header(0) == local.header(0)
     assert through_arrow.version_at(6_000) == 0
 
 
@@ -237,7 +237,7 @@ def test_empty_log_is_no_table(table: HandwrittenTable) -> None:
     table.write("_last_checkpoint", "{}")
     log = DeltaLog(str(table.root))
 
-    for ask in (log.newest_version, log.heading, log.snapshot, lambda: log.version_at(0)):
+    for ask in (log.newest_version, log.header, log.snapshot, lambda: log.version_at(0)):
         with pytest.raises(NotFoundError, match="table 'orders' not found"):
             ask()
 
@@ -247,12 +247,12 @@ def test_missing_version_is_told_with_those_there_are(table: HandwrittenTable, v
     """Whoever asks for a version that is not there learns which are."""
     table.create()
     table.commit(1)
-    message = f"version {version} of table 'orders' not found: versions 0 to 1 are there"
+    message = f"version {version} of table 'orders' not found: versions 0 to 1 are available"
 
     with pytest.raises(VersionNotFoundError, match=message):
         DeltaLog(str(table.root)).snapshot(version)
     with pytest.raises(VersionNotFoundError, match=message):
-        DeltaLog(str(table.root)).heading(version)
+        DeltaLog(str(table.root)).header(version)
 
 
 def test_missing_commit_is_damage(table: HandwrittenTable) -> None:
@@ -278,6 +278,22 @@ def test_missing_commit_is_damage(table: HandwrittenTable) -> None:
         "[]\n",
         '{"metaData": {"id": "1", "schemaString": "no"}}\n',
         '{"a": 1}, {"b": 2}\n',
+        '{"add": {"path": 5, "size": 1, "modificationTime": 1}}\n',
+        '{"add": {"path": "x", "size": [1], "modificationTime": 1}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": Infinity}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": 1, "stats": {}}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": 1, "stats": "[]"}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": 1, "partitionValues": []}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": 1, "deletionVector": 5}}\n',
+        '{"add": {"path": "x", "size": 1, "modificationTime": 1, "deletionVector": {"storageType": "u"}}}\n',
+        '{"remove": {}}\n',
+        '{"remove": {"path": null}}\n',
+        '{"txn": {"appId": ["a"], "version": 1}}\n',
+        '{"txn": {"appId": "a"}}\n',
+        '{"protocol": {"minReaderVersion": null, "minWriterVersion": 2}}\n',
+        '{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [{}]}}\n',
+        '{"metaData": {"id": "1"}}\n',
+        '{"metaData": {"id": "1", "schemaString": "{}", "configuration": {"a": []}}}\n',
     ],
 )
 def test_damaged_commit_is_named(table: HandwrittenTable, text: str) -> None:
@@ -295,10 +311,10 @@ def test_log_without_metadata_is_damaged(table: HandwrittenTable) -> None:
     """A table has columns and a protocol."""
     table.commit(0, protocol())
 
-    with pytest.raises(CorruptLogError, match="no commit says the table's metadata"):
+    with pytest.raises(CorruptLogError, match="no commit sets the table's metadata"):
         DeltaLog(str(table.root)).snapshot()
-    with pytest.raises(CorruptLogError, match="no commit says the table's metadata"):
-        DeltaLog(str(table.root)).heading()
+    with pytest.raises(CorruptLogError, match="no commit sets the table's metadata"):
+        DeltaLog(str(table.root)).header()
 
 
 def test_table_made_anew_is_not_mistaken_for_the_old_one(table: HandwrittenTable) -> None:
@@ -308,12 +324,12 @@ def test_table_made_anew_is_not_mistaken_for_the_old_one(table: HandwrittenTable
     log = DeltaLog(str(table.root))
     log.snapshot(0)
     log.snapshot(1)
-    log.heading(1)
+    log.header(1)
     shutil.rmtree(table.root)
     table.commit(0, protocol(), metadata(name="second"), add("new", 2))
     table.commit(1)
 
-    assert log.heading(1).metadata.name == "second"
+    assert log.header(1).metadata.name == "second"
     assert names(log.snapshot(1).files) == ["new"]
 
 

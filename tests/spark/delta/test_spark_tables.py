@@ -151,11 +151,11 @@ def test_classic_checkpoint_and_cleaned_log(spark: SparkSession, tmp_path: Path)
     log = DeltaLog(str(root))
 
     assert log.snapshot() == whole[4]
-    assert log.heading() == whole[4].heading
+    assert log.header() == whole[4].header
     assert log.snapshot(3).files == whole[3].files
-    assert log.heading(3).metadata == whole[3].metadata
+    assert log.header(3).metadata == whole[3].metadata
     assert log.newest_version() == 4
-    with pytest.raises(VersionNotFoundError, match=r"version 2 of .* not found: versions 3 to 4 are there"):
+    with pytest.raises(VersionNotFoundError, match=r"version 2 of .* not found: versions 3 to 4 are avail"):
         log.snapshot(2)
     checkpoint.write_bytes(b"PAR1 nonsense")
     with pytest.raises(CorruptLogError, match=r"at version 3: .*checkpoint\.parquet cannot be decoded"):
@@ -172,13 +172,13 @@ def test_multi_part_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     parts = sorted((root / "_delta_log").glob("*.checkpoint.*.*.parquet"))
     (root / "_delta_log" / f"{0:020d}.json").unlink()
     from_parts = DeltaLog(str(root)).snapshot()
-    heading = DeltaLog(str(root)).heading()
+    header = DeltaLog(str(root)).header()
     parts[0].unlink()
 
     assert len(parts) > 1
     assert len(from_parts.files) == 5
     assert from_parts == expected
-    assert heading == expected.heading
+    assert header == expected.header
     with pytest.raises(CorruptLogError, match="damaged at version 0"):
         DeltaLog(str(root)).snapshot()
 
@@ -202,7 +202,7 @@ def test_v2_checkpoint(spark: SparkSession, tmp_path: Path, form: str) -> None:
 
     assert len(checkpoints) == 1
     assert log.snapshot() == expected
-    assert log.heading() == expected.heading
+    assert log.header() == expected.header
     assert len(log.snapshot(2).files) == 3
     assert unreadable_reason(expected.protocol, expected.metadata) is None
     for sidecar in (log_folder / "_sidecars").glob("*.parquet"):
@@ -321,8 +321,8 @@ def test_widened_and_variant_columns(spark: SparkSession, tmp_path: Path) -> Non
     spark.sql(f"INSERT INTO delta.`{wide}` VALUES (1)")
     spark.sql(f"ALTER TABLE delta.`{wide}` ALTER COLUMN a TYPE INT")
     spark.sql(f"CREATE TABLE delta.`{variant}` (v VARIANT) USING delta")
-    widened = DeltaLog(str(wide)).heading()
-    varied = DeltaLog(str(variant)).heading()
+    widened = DeltaLog(str(wide)).header()
+    varied = DeltaLog(str(variant)).header()
 
     assert unreadable_reason(widened.protocol, widened.metadata) is None
     assert (

@@ -60,7 +60,7 @@ def test_snapshot_carries_the_time_of_its_commit(table: HandwrittenTable) -> Non
     table.create(at_ms=5_000)
 
     assert DeltaLog(str(table.root)).snapshot().timestamp_ms == 5_000
-    assert DeltaLog(str(table.root)).heading().timestamp_ms == 5_000
+    assert DeltaLog(str(table.root)).header().timestamp_ms == 5_000
 
 
 def test_times_in_commits_win_over_files(table: HandwrittenTable) -> None:
@@ -73,7 +73,7 @@ def test_times_in_commits_win_over_files(table: HandwrittenTable) -> None:
 
     assert [log.version_at(moment) for moment in (1_000, 2_500, 3_000, 99_000)] == [0, 1, 2, 2]
     assert log.snapshot(1).timestamp_ms == 2_000
-    assert log.heading(2).timestamp_ms == 3_000
+    assert log.header(2).timestamp_ms == 3_000
     with pytest.raises(NotFoundError):
         log.version_at(999)
 
@@ -105,4 +105,4 @@ def test_commit_without_its_promised_time_is_damage(table: HandwrittenTable) -> 
     table.commit(0, IN_COMMIT, enabled)
 
     with pytest.raises(CorruptLogError, match="at version 0"):
-        DeltaLog(str(table.root)).heading()
+        DeltaLog(str(table.root)).header()

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.session.host import SparkHost

@@ -17,7 +17,8 @@ from sparkport.errors import (
     PreconditionError,
     SparkportError,
 )
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.functions.catalog_functions import FunctionFlags
 
 from .calling import columns, rows, table

@@ -13,7 +13,8 @@ from deltalake import write_deltalake
 from sparkport.catalog import Call, ChangeColumnType, CreateTableOptions, ScanOptions
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import PreconditionError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.model.columns import table_columns
 from sparkport.spark.read.planning import matching_files
 from sparkport.spark.row_ids.allocator import RowIdAllocator
@@ -25,7 +26,9 @@ from tests.spark.reading.lake import Lake
 def _made(lake: Lake, name: str, columns: pa.Schema | None = None) -> DeltaTable:
     """Return a table of our own with two files of rows that have ids."""
     columns = columns or pa.schema({"id": pa.int64(), "s": pa.string()})
-    table = SparkSchema(lake.schema, lake.arrow).create_table(Call(), name, columns, CreateTableOptions())
+    table = SparkSchema(lake.schema, lake.arrow.tables).create_table(
+        Call(), name, columns, CreateTableOptions()
+    )
     for start in (1, 3):
         rows = [{"id": start, "s": "own"}, {"id": start + 1, "s": "own"}]
         table.insert(Call(), pa.Table.from_pylist(rows, columns).to_reader())

@@ -12,9 +12,10 @@ import pytest
 
 from sparkport.catalog import Call, CreateTableOptions
 from sparkport.errors import CancelledError, InvalidRequestError, PreconditionError, UnavailableError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.delta_jvm import transactions as delta_transactions
-from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.delta_jvm import file_commit
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.engine import Engine
 from sparkport.spark.table import DeltaTable
 from tests.spark.identity.tables import actions, delete, ids_of, newest
@@ -24,7 +25,9 @@ _COLUMNS = pa.schema({"id": pa.int64(), "s": pa.string()})
 
 
 def _made(lake: Lake, name: str) -> DeltaTable:
-    return SparkSchema(lake.schema, lake.arrow).create_table(Call(), name, _COLUMNS, CreateTableOptions())
+    return SparkSchema(lake.schema, lake.arrow.tables).create_table(
+        Call(), name, _COLUMNS, CreateTableOptions()
+    )
 
 
 def _insert(table: DeltaTable, call: Call, *keys: int, returning: bool = False) -> int:
@@ -162,7 +165,7 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     _insert(table, Call(), 1)
     (row_id,) = ids_of(lake, "lost").values()
     lost, gone = _keyed("lost"), _keyed("gone")
-    append, run = delta_transactions.commit_files, lake.engine.jobs.run_to_end
+    append, run = file_commit.commit_files, lake.engine.jobs.run_to_end
 
     def lose(*arguments: Any) -> CommitResult:
         append(*arguments)
@@ -173,9 +176,9 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
         gone.cancel()
         gone.check()
 
-    monkeypatch.setattr(delta_transactions, "commit_files", lose)
+    monkeypatch.setattr(file_commit, "commit_files", lose)
     assert _insert(table, lost, 2, 3) == 2
-    monkeypatch.setattr(delta_transactions, "commit_files", append)
+    monkeypatch.setattr(file_commit, "commit_files", append)
     monkeypatch.setattr(lake.engine.jobs, "run_to_end", cancel)
     with pytest.raises(CancelledError):
         _update(table, gone, row_id, "once")

@@ -58,7 +58,10 @@ def test_a_missing_file_is_told(lake: Lake, by_sql: bool) -> None:
     name = f"missing-{by_sql}"
     written(lake, name).unlink()
 
-    assert "not found" in refusal(lake, name, by_sql=by_sql)
+    assert refusal(lake, name, by_sql=by_sql) == (
+        f"a data file of table '{lake.schema}.{name}' was not found:"
+        " the log names it, but it is missing from the storage"
+    )
     assert lake.table(name).snapshot(Call(), None).row_count == 3
 
 

@@ -93,7 +93,7 @@ def test_a_snapshot_is_one_state_of_one_table(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("point", "text"),
     [
-        (at_version(6), "version 6 of table '[a-z0-9_]+[.]history' not found: versions 0 to 5 are there"),
+        (at_version(6), "version 6 of table '[a-z0-9_]+[.]history' not found: versions 0 to 5 are available"),
         (at_version(-1), "version -1 of table '[a-z0-9_]+[.]history' not found"),
         (at_version(10**30), "not found"),
         (at_time("2024-03-31T00:29:59Z"), "version at timestamp '2024-03-31 00:29:59.000.00:00' not found"),
@@ -142,7 +142,7 @@ def test_vacuumed_and_cleaned_up_versions_are_told(lake: Lake) -> None:
         with pytest.raises(NotFoundError, match=gone):
             lake.read("vacuumed", ScanOptions(time_point=at_version(1)), by_sql=by_sql)
     (lake.root("vacuumed") / "_delta_log" / f"{0:020d}.json").unlink()
-    with pytest.raises(NotFoundError, match=r"version 0 of .* not found: versions 2 to 5 are there"):
+    with pytest.raises(NotFoundError, match=r"version 0 of .* not found: versions 2 to 5 are available"):
         table.snapshot(Call(), at_version(0))
     assert [row["id"] for row in lake.agreed("vacuumed")] == [2, 3]
     assert lake.read("vacuumed").schema == pa.schema([("id", pa.int32())])

@@ -7,8 +7,9 @@ import pytest
 
 from sparkport.catalog import Call, CreateTableOptions, DropTableOptions, ScanOptions, TransactionState
 from sparkport.errors import ConflictError, TransactionNotActiveError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
 from tests.spark.reading.lake import Lake, at_version, ids
@@ -16,8 +17,8 @@ from tests.spark.reading.lake import Lake, at_version, ids
 
 def drop(lake: Lake, name: str) -> None:
     """Drop a table, and let Spark know."""
-    SparkSchema(lake.schema, lake.arrow).drop_table(Call(), name, DropTableOptions())
-    delta_transactions.forget(str(lake.root(name)), lake.spark)
+    SparkSchema(lake.schema, lake.arrow.tables).drop_table(Call(), name, DropTableOptions())
+    log_cache.forget(str(lake.root(name)), lake.spark)
 
 
 def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:
@@ -103,7 +104,7 @@ def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:
 def test_own_writes_between_those_of_others_are_not_read_by_spark_sql(lake: Lake) -> None:
     """Spark SQL reads whole versions: statements of such a transaction are ABORTED, and change nothing."""
     columns = pa.schema({"id": pa.int64()})
-    SparkSchema(lake.schema, lake.sql).create_table(Call(), "mixed", columns, CreateTableOptions())
+    SparkSchema(lake.schema, lake.sql.tables).create_table(Call(), "mixed", columns, CreateTableOptions())
     table = lake.table("mixed", by_sql=True)
     table.insert(Call(), pa.table({"id": [1, 2]}, columns).to_reader())
     call = Call(transaction_id=lake.sql.transactions.begin_transaction(Call()))

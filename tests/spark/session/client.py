@@ -15,6 +15,7 @@ import structlog
 
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError
+from sparkport.spark.errors import RejectedStatementError
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.settings import SparkSettings
 
@@ -45,7 +46,7 @@ def refusal(host: SparkHost, statement: str) -> str:
     try:
         with host.use(Call(timeout=100)) as spark:
             spark.sql(statement).collect()
-    except SparkportError as error:
+    except (SparkportError, RejectedStatementError) as error:
         return f"{type(error).__name__}: {error}"
     return "no error"
 

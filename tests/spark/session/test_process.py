@@ -25,7 +25,7 @@ def test_a_killed_java_process_is_replaced(start_client: Start, empty_folder: Pa
         "rows": 7,
         "same_process": False,
     }
-    assert [line for line in errors.splitlines() if "Spark was lost and is started again" not in line] == []
+    assert [line for line in errors.splitlines() if "Spark was lost and is being restarted" not in line] == []
     assert list(empty_folder.iterdir()) == []
 
 

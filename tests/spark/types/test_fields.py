@@ -199,10 +199,10 @@ def test_months_are_stored_as_a_number() -> None:
 @pytest.mark.parametrize(
     "spark_type", ["variant", "interval", "geometry(4326)", {"type": "array", "elementType": "variant"}]
 )
-def test_a_type_without_counterpart_names_its_column(spark_type: Any) -> None:
+def test_an_unsupported_type_names_its_column(spark_type: Any) -> None:
     """The catalog can leave out the column and say which."""
     with pytest.raises(
-        UnsupportedTypeError, match=r"column 'c' has type .*, which has no counterpart"
+        UnsupportedTypeError, match=r"column 'c' has type .*, which is not supported; cast it to another type"
     ) as caught:
         arrow_field(column(spark_type))
 

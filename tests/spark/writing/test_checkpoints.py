@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, DropTableOptions
 from sparkport.errors import LimitExceededError
-from sparkport.spark.catalog.catalog import SparkSchema
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import inserted, made, newest, rows
 
@@ -60,7 +60,7 @@ def test_checkpoints_are_written_while_statements_go_on(schema: SparkSchema, spa
     inserted(table, n=2)
     for commit in range(3):  # only the checkpoint tells what they have done
         Path(table.root, "_delta_log", f"{commit:020}.json").unlink()
-    delta_transactions.forget(table.root, spark)
+    log_cache.forget(table.root, spark)
     seen = [{"n": 0}, {"n": 1}, {"n": 2}]
 
     assert newest(table) == 4
@@ -75,7 +75,7 @@ def test_no_statement_waits_for_a_checkpoint(
 ) -> None:
     """While one is written statements end, and no other is begun; a table is dropped after it."""
     begun, go_on = threading.Event(), threading.Event()
-    write, asked = delta_transactions.checkpoint, []
+    write, asked = log_cache.checkpoint, []
 
     def slow(root: str, session: SparkSession) -> None:
         asked.append(root)
@@ -83,7 +83,7 @@ def test_no_statement_waits_for_a_checkpoint(
         assert go_on.wait(_PATIENCE)
         write(root, session)
 
-    monkeypatch.setattr(delta_transactions, "checkpoint", slow)
+    monkeypatch.setattr(log_cache, "checkpoint", slow)
     table = wanting(schema, spark, 2)
     for number in range(4):
         inserted(table, n=number)
@@ -110,7 +110,7 @@ def test_checkpoint_that_fails_is_tried_again_later(
         tries.append(newest(table))
         raise error
 
-    monkeypatch.setattr(delta_transactions, "checkpoint", fail)
+    monkeypatch.setattr(log_cache, "checkpoint", fail)
     table = wanting(schema, spark, 2)
     for number in range(4):
         inserted(table, n=number)
@@ -125,7 +125,7 @@ def test_table_that_is_gone_gets_no_checkpoint(schema: SparkSchema, spark: Spark
     table = wanting(schema, spark, 100)
     inserted(table, n=1)
     schema.drop_table(Call(), "t", DropTableOptions())
-    delta_transactions.checkpoint(table.root, spark)
+    log_cache.checkpoint(table.root, spark)
     table.versions._checkpoints.write_if_due("t", table.versions.log)
 
     assert not Path(table.root).exists()

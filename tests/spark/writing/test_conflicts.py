@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import ConflictError, PreconditionError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import made

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, DropTableOptions
 from sparkport.catalog.ddl import AddColumn, ChangeColumnType, CreateTableOptions, OnConflict, RenameTable
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.delta.data_files import MAX_ROWS
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.durability import Durability

@@ -19,11 +19,12 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.ddl import RenameColumn
 from sparkport.errors import ConflictError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.commit import row_group_writer
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta import data_files
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import file_commit, transaction
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest
 
@@ -185,14 +186,14 @@ def test_conflict_is_tried_again_with_the_same_files(
     """After a conflict the rows are there once; when conflicts do not end nothing is left of them."""
     table = made(schema, many(1))
     conflicts = [ConflictError("t", "another writer was faster")] * 3
-    commit_files = delta_transactions.commit_files
+    commit_files = file_commit.commit_files
 
-    def commit(*arguments: Any) -> delta_transactions.CommitResult:
+    def commit(*arguments: Any) -> transaction.CommitResult:
         if conflicts:
             raise conflicts.pop()
         return commit_files(*arguments)
 
-    monkeypatch.setattr(delta_transactions, "commit_files", commit)
+    monkeypatch.setattr(file_commit, "commit_files", commit)
     with pytest.raises(ConflictError):
         table.insert(Call(), many().to_reader())
 
@@ -208,13 +209,11 @@ def test_real_conflict_takes_the_files_out_again(
 ) -> None:
     """Delta refuses a commit after another has changed the table; the rows land once, at the next try."""
     table = made(schema, many(1))
-    commit_files = delta_transactions.commit_files
+    commit_files = file_commit.commit_files
     files: list[int] = []
     refusals: list[str] = []
 
-    def commit(
-        change: delta_transactions.FileChange, session: SparkSession
-    ) -> delta_transactions.CommitResult:
+    def commit(change: file_commit.FileChange, session: SparkSession) -> transaction.CommitResult:
         files.append(len(data_paths(table)))
         if not refusals:
             spark.sql(f"ALTER TABLE delta.`{table.root}` SET TBLPROPERTIES ('of.others' = 'yes')")
@@ -224,7 +223,7 @@ def test_real_conflict_takes_the_files_out_again(
             refusals.append(str(error))
             raise
 
-    monkeypatch.setattr(delta_transactions, "commit_files", commit)
+    monkeypatch.setattr(file_commit, "commit_files", commit)
     inserted = table.insert(Call(), many().to_reader()).affected_rows
 
     assert files == [2, 2]

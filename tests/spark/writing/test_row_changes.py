@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
 from sparkport.catalog.budget import ByteBudget, Resources
 from sparkport.errors import LimitExceededError, RowNotFoundError
-from sparkport.spark.catalog.catalog import SparkSchema
-from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.write import deletion_vector_update, file_rewrite

@@ -10,7 +10,7 @@ import pytest
 from sparkport.catalog import Call, CreateTableOptions
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import ConstraintViolationError
-from sparkport.spark.catalog.catalog import SparkSchema
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.read.arrow_scan import ArrowScan, FileScan
 from sparkport.spark.table import DeltaTable
 

@@ -8,7 +8,8 @@ import pytest
 from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.ddl import RemoveColumn, RenameTable
 from sparkport.errors import ConflictError
-from sparkport.spark.catalog.catalog import SparkCatalog, SparkSchema
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import inserted, made
 

@@ -31,8 +31,20 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import DECISIONS, clean_message, is_session_lost, translated, writing
+from sparkport.spark.errors import (
+    DECISIONS,
+    MissingDataFileError,
+    RejectedStatementError,
+    clean_message,
+    client_statement_error,
+    is_refusal,
+    is_session_lost,
+    translate,
+    writing,
+)
 
+MISSING = "a data file of table 's.t' was not found: the log names it, but it is missing from the storage"
+DAMAGED = "a data file of table 's.t' cannot be read: it is damaged, or not what the log says"
 READ_ONLY = "the server cannot write to its storage: it is read-only, or access is denied"
 
 
@@ -65,7 +77,7 @@ def test_a_missing_table_is_named() -> None:
         sql_state="42P01",
     )
 
-    ours = translated(error)
+    ours = translate(error)
     assert isinstance(ours, NotFoundError)
     assert str(ours) == "table 'a.b' not found"
 
@@ -79,23 +91,61 @@ def test_an_existing_table_is_named() -> None:
         sql_state="42P07",
     )
 
-    ours = translated(error)
+    ours = translate(error)
     assert isinstance(ours, AlreadyExistsError)
     assert str(ours) == "table 'a.b' already exists"
 
 
-def test_a_syntax_error_is_the_callers() -> None:
-    """The first sentence is kept, the statement and the state are not."""
-    error = ParseException(
-        "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1)\n\n== SQL ==\nx",
-        errorClass="PARSE_SYNTAX_ERROR",
-        messageParameters={"error": "'selec'", "hint": ""},
-        sql_state="42601",
+SYNTAX_ERROR = ParseException(
+    "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1)\n\n== SQL ==\nx",
+    errorClass="PARSE_SYNTAX_ERROR",
+    messageParameters={"error": "'selec'", "hint": ""},
+    sql_state="42601",
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SYNTAX_ERROR, "Syntax error at or near 'selec'"),
+        (
+            AnalysisException(
+                "[DATATYPE_MISMATCH] Cannot resolve. SQLSTATE: 42K09",
+                errorClass="DATATYPE_MISMATCH",
+                sql_state="42K09",
+            ),
+            "Cannot resolve",
+        ),
+        (AnalysisException("no condition at all"), "no condition at all"),
+    ],
+)
+def test_rejected_sql_is_a_fault_of_the_server_unless_a_client_wrote_it(
+    error: Exception, message: str
+) -> None:
+    """The server writes nearly all SQL itself: only who runs a client's may blame the request."""
+    ours = translate(error)
+    assert ours is not None
+    assert type(ours) is RejectedStatementError
+    assert not isinstance(ours, SparkportError)
+    assert str(ours) == message
+    assert is_refusal(ours)
+
+    of_client = client_statement_error(ours)
+    assert type(of_client) is InvalidRequestError
+    assert str(of_client) == message
+
+
+def test_what_delta_rejects_is_the_callers() -> None:
+    """Delta's conditions are about what is asked of the table, not about the SQL that asks it."""
+    error = AnalysisException(
+        "[DELTA_TIMESTAMP_INVALID] The provided timestamp (soon) cannot be converted. SQLSTATE: 42816",
+        errorClass="DELTA_TIMESTAMP_INVALID",
+        sql_state="42816",
     )
 
-    ours = translated(error)
-    assert isinstance(ours, InvalidRequestError)
-    assert str(ours) == "Syntax error at or near 'selec'"
+    ours = translate(error)
+    assert type(ours) is InvalidRequestError
+    assert str(ours) == "The provided timestamp (soon) cannot be converted"
 
 
 @pytest.mark.parametrize(
@@ -124,12 +174,37 @@ def test_a_syntax_error_is_the_callers() -> None:
         (
             "java.lang.OutOfMemoryError: Java heap space",
             LimitExceededError,
-            "Spark has not enough memory for this statement",
+            "Spark does not have enough memory for this statement",
         ),
         (
             "[FAILED_READ_FILE.FILE_NOT_EXIST] File does not exist: file:/data/x.parquet",
-            NotFoundError,
-            "data files of table 's.t' not found: the version that was asked for was vacuumed",
+            MissingDataFileError,
+            MISSING,
+        ),
+        ("FileNotFoundError: [Errno 2] Failed to open local file '/data/x'", MissingDataFileError, MISSING),
+        (
+            "OSError: When reading x: AWS Error NO_SUCH_KEY during GetObject operation: gone",
+            MissingDataFileError,
+            MISSING,
+        ),
+        (
+            "OSError: Couldn't deserialize thrift: TProtocolException: Invalid data",
+            PreconditionError,
+            DAMAGED,
+        ),
+        ("OSError: Corrupt snappy compressed data.", PreconditionError, DAMAGED),
+        ("pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer", PreconditionError, DAMAGED),
+        *(
+            (text, UnavailableError, "the storage of table 's.t' does not answer; try again")
+            for text in (
+                "OSError: x: AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7",
+                "OSError: AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate.",
+                "OSError: google::cloud::Status(UNAVAILABLE: Retry policy exhausted)",
+                "OSError: [Errno 5] Error reading bytes from file. Detail: [errno 5] Input/output error",
+                "ConnectionResetError: [Errno 104] Connection reset by peer",
+                "[FAILED_READ_FILE.NO_HINT] x\nCaused by: software.amazon.SdkClientException",
+                "java.net.UnknownHostException: store.example",
+            )
         ),
         (
             "java.io.FileNotFoundException: /data/t/part-0.parquet (Permission denied)",
@@ -144,7 +219,7 @@ def test_a_syntax_error_is_the_callers() -> None:
         (
             "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
             UnavailableError,
-            "a worker of Spark died; try again",
+            "a Spark worker process died; try again",
         ),
         (
             "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (a > 0) violated by row: - a : 1",
@@ -162,7 +237,7 @@ def test_texts_decide_where_there_is_no_condition(
     text: str, kind: type[SparkportError], message: str
 ) -> None:
     """Delta's conflicts and the failures of tasks arrive as text of other errors."""
-    ours = translated(UnknownException(text), "s.t")
+    ours = translate(UnknownException(text), "s.t")
 
     assert type(ours) is kind or isinstance(ours, kind)
     assert str(ours) == message
@@ -175,7 +250,7 @@ def test_the_causes_are_read_too() -> None:
         server_stacktrace="Caused by: java.io.IOException: No space left on device",
     )
 
-    assert isinstance(translated(error), LimitExceededError)
+    assert isinstance(translate(error), LimitExceededError)
 
 
 def test_data_that_cannot_be_computed_with_is_the_callers() -> None:
@@ -184,7 +259,7 @@ def test_data_that_cannot_be_computed_with_is_the_callers() -> None:
         "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", errorClass="DIVIDE_BY_ZERO", sql_state="22012"
     )
 
-    ours = translated(error)
+    ours = translate(error)
     assert isinstance(ours, InvalidRequestError)
     assert str(ours) == "Division by zero"
 
@@ -193,7 +268,7 @@ def test_a_gateway_that_does_not_answer_is_unavailable() -> None:
     """Py4J's own errors mean that the Java process is gone."""
     error = Py4JNetworkError("Answer from Java side is empty")
 
-    assert isinstance(translated(error), UnavailableError)
+    assert isinstance(translate(error), UnavailableError)
     assert is_session_lost(error)
 
 
@@ -209,9 +284,17 @@ def test_a_session_that_is_over_is_lost(text: str) -> None:
     assert is_session_lost(UnknownException(text))
 
 
-def test_a_failed_statement_does_not_lose_the_session() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] no", sql_state="42P01"),
+        UnknownException("Job aborted. Caused by: java.net.ConnectException: Connection refused"),
+    ],
+    ids=["statement", "storage"],
+)
+def test_a_failed_statement_does_not_lose_the_session(error: Exception) -> None:
     """The next call goes on with the same session."""
-    assert not is_session_lost(AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] no", sql_state="42P01"))
+    assert not is_session_lost(error)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +302,14 @@ def test_a_failed_statement_does_not_lose_the_session() -> None:
 )
 def test_what_is_not_known_stays_as_it_is(error: Exception) -> None:
     """Nobody foresaw it: it ends as an internal error with a trace id."""
-    assert translated(error) is None
+    assert translate(error) is None
 
 
 def test_our_own_errors_pass() -> None:
     """What is ours already is not wrapped again."""
     error = CancelledError()
 
-    assert translated(error) is error
+    assert translate(error) is error
 
 
 @pytest.mark.parametrize(
@@ -284,4 +367,4 @@ def test_a_table_named_by_its_folder_gets_its_name() -> None:
         sql_state="42P07",
     )
 
-    assert str(translated(error, "own.stock")) == "table 'own.stock' already exists"
+    assert str(translate(error, "own.stock")) == "table 'own.stock' already exists"

@@ -19,9 +19,10 @@ from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
-from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange
+from sparkport.spark.delta_jvm.file_commit import FileChange
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.errors import is_refusal
 from sparkport.toolkit.repeats import Outcome
 
@@ -78,7 +79,7 @@ def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
     # A table that got a row id column since the rows were staged has one column more.
     if rows.fits(newest.metadata) and can_write(log.root, newest.protocol, newest.metadata):
         return _append_own_files(newest, rows, change, session)
-    return delta_transactions.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
+    return file_commit.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
 
 
 def _append_with_spark_writer(root: str, rows: Append, session: SparkSession) -> None:
@@ -97,7 +98,7 @@ def _append_own_files(
     metrics = {"numFiles": len(files), "numOutputRows": rows.count, "numOutputBytes": size}
     actions = [file.action for file in files]
     try:
-        result = delta_transactions.commit_files(replace(change, actions=actions, metrics=metrics), session)
+        result = file_commit.commit_files(replace(change, actions=actions, metrics=metrics), session)
     except Exception as error:
         if is_refusal(error):
             withdraw()

@@ -14,7 +14,7 @@ from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.delta.durability import write_through_checkpoints
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import TableHeader
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.session.jobs import Jobs
 
 _log = structlog.get_logger("sparkport.spark")
@@ -43,7 +43,7 @@ class Checkpointing:
             return  # over Spark Connect Delta writes them itself
         try:
             newest, last = log.last_checkpoint()
-            header = log.heading(newest)
+            header = log.header(newest)
             table_id, tried = self._last_try
             tried = tried if table_id == header.metadata.table_id else 0
             is_due = newest - max(last, tried) >= _interval(header)
@@ -57,7 +57,7 @@ class Checkpointing:
     def _write(self, table: str, log: DeltaLog) -> None:
         try:
             with self._lock.shared(Call()):
-                work = functools.partial(delta_transactions.checkpoint, log.root)
+                work = functools.partial(log_cache.checkpoint, log.root)
                 self._jobs.run(Call(), table, while_writing(log.root, table, work))
                 write_through_checkpoints(log)
         except UnavailableError as error:

@@ -29,7 +29,7 @@ from sparkport.spark.commit.idempotency import idempotent_session, recorded_outc
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.toolkit.repeats import Outcome, StatementKey
 

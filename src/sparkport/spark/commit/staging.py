@@ -191,7 +191,7 @@ class _SparkFile:
 
     def write(self, rows: pa.Table) -> None:
         """Write a row group."""
-        arranged = self._layout.arranged(rows)
+        arranged = self._layout.arrange(rows)
         if self._file is None:
             self._sink = storage_of(self._location).create(self._location)
             self._file = pq.ParquetWriter(self._sink, arranged.schema, compression="none", store_schema=False)

@@ -38,8 +38,9 @@ from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.ddl import alter_connect
 from sparkport.spark.delta.mapping import mapping_mode
-from sparkport.spark.delta_jvm import transactions as delta_transactions
-from sparkport.spark.delta_jvm.transactions import LogChange, MakeRows
+from sparkport.spark.delta_jvm import metadata_commit
+from sparkport.spark.delta_jvm.metadata_commit import MetadataChange
+from sparkport.spark.delta_jvm.transaction import MakeRows
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.model.constraints import (
     CONSTRAINTS_KEY,
@@ -126,7 +127,7 @@ def _alter(
     stage = Stage(table.engine.staging)
     try:
         rows = _new_rows(call, table, plan, stage)
-        work = functools.partial(delta_transactions.commit, _log_change(table, plan, change, rows))
+        work = functools.partial(metadata_commit.commit_metadata, _log_change(table, plan, change, rows))
         with commit_lock:
             _check_unchanged(table, plan)
             return table.engine.jobs.run(
@@ -156,14 +157,16 @@ def _plan(call: Call, table: TableVersions, change: TableChange) -> _Plan | None
     return _Plan(base, columns, old, alteration, spark_schema, stays)
 
 
-def _log_change(table: TableVersions, plan: _Plan, change: TableChange, rows: MakeRows | None) -> LogChange:
+def _log_change(
+    table: TableVersions, plan: _Plan, change: TableChange, rows: MakeRows | None
+) -> MetadataChange:
     metadata = plan.base.metadata
     kept = {key: text for key, text in metadata.configuration.items() if key != CONSTRAINTS_KEY}
     partitions = metadata.partition_columns
     if isinstance(change, RenameColumn):
         names = dict(zip(plan.old.names, plan.new.names, strict=True))
         partitions = tuple(names[name] for name in partitions)
-    return LogChange(
+    return MetadataChange(
         str(table),
         table.root,
         metadata.table_id,
@@ -196,7 +199,7 @@ def _check_possible(call: Call, table: TableVersions, plan: _Plan, change: Table
     if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
         raise UnsupportedOperationError("table", table.name, "this change: it has generated columns")
     if delta_checks(metadata) and table.engine.capabilities.delta_transactions:
-        work = functools.partial(delta_transactions.dependent_checks, table.root, path)
+        work = functools.partial(metadata_commit.dependent_checks, table.root, path)
         for text in table.engine.jobs.run(call, str(table), work):
             raise PreconditionError(
                 f"column '{path[0]}' is used by Delta's CHECK ({text}); drop that constraint first"

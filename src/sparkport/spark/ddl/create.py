@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from sparkport.catalog.tables import TableConstraints
 from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.model.arrow_metadata import metadata_properties
 from sparkport.spark.model.columns import rowid_spark_field
@@ -70,7 +70,7 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
     if "://" not in table.root:
         # If Spark failed to make it, its error would not say why.
         Path(table.root).mkdir(parents=True, exist_ok=True)
-    delta_transactions.forget(table.root, session)
+    log_cache.forget(table.root, session)
     java = session._jsparkSession  # noqa: SLF001
     builder = session._jvm.io.delta.tables.DeltaTable.create(java)  # type: ignore[union-attr]  # noqa: SLF001
     builder = builder.location(table.root).addColumns(java.parseDataType(json.dumps(table.spark_schema)))
@@ -84,7 +84,7 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
 def replace_delta(table: NewTable, session: SparkSession) -> None:
     """Replace a table by another in one commit; older versions stay."""
     if has_transactions(session):
-        delta_transactions.replace(table.root, table.spark_schema, table.comment, table.properties, session)
+        table_commit.replace(table.root, table.spark_schema, table.comment, table.properties, session)
     else:
         _save(table, session, replaces=True)
 

@@ -10,7 +10,7 @@ from sparkport.catalog.tables import Catalog
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
 from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.ddl.drop import remove_remnant
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.engine import Engine
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
@@ -48,7 +48,7 @@ def restore(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str
     target = _target_folder(call, engine, catalog, dropped)
     remove_remnant(str(target), engine.trash)
     # Spark may have cached the folder before the DROP.
-    engine.jobs.run(call, path, functools.partial(delta_transactions.forget, str(target)))
+    engine.jobs.run(call, path, functools.partial(log_cache.forget, str(target)))
     try:
         move_folder(dropped.folder, target)
     except FileExistsError as error:

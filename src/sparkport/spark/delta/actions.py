@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkport.spark.delta import members
 from sparkport.spark.delta.shape import check_struct
 from sparkport.spark.storage.filesystem import resolve
 
@@ -57,14 +58,14 @@ class DeletionVector:
     @property
     def logged(self) -> dict[str, Any]:
         """What an action of the log says of it."""
-        said = {
+        fields = {
             "storageType": self.storage_type,
             "pathOrInlineDv": self.path_or_inline,
             "offset": self.offset,
             "sizeInBytes": self.size,
             "cardinality": self.cardinality,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,52 +106,54 @@ class DataFile:
 def decode_protocol(raw: Mapping[str, Any]) -> Protocol:
     """Return the protocol that an action or a row of a checkpoint says."""
     return Protocol(
-        min_reader=int(raw["minReaderVersion"]),
-        min_writer=int(raw["minWriterVersion"]),
-        reader_features=frozenset(raw.get("readerFeatures") or ()),
-        writer_features=frozenset(raw.get("writerFeatures") or ()),
+        min_reader=members.integer(raw, "minReaderVersion"),
+        min_writer=members.integer(raw, "minWriterVersion"),
+        reader_features=frozenset(members.texts(raw, "readerFeatures")),
+        writer_features=frozenset(members.texts(raw, "writerFeatures")),
     )
 
 
 def decode_metadata(raw: Mapping[str, Any]) -> Metadata:
     """Return the metadata that an action or a row of a checkpoint says."""
     return Metadata(
-        table_id=str(raw["id"]),
-        name=raw.get("name"),
-        description=raw.get("description"),
-        schema=check_struct(json.loads(raw["schemaString"])),
-        partition_columns=tuple(raw.get("partitionColumns") or ()),
-        configuration=dict(raw.get("configuration") or {}),
-        created_ms=raw.get("createdTime"),
+        table_id=members.text(raw, "id"),
+        name=members.optional_text(raw, "name"),
+        description=members.optional_text(raw, "description"),
+        schema=check_struct(json.loads(members.text(raw, "schemaString"))),
+        partition_columns=tuple(members.texts(raw, "partitionColumns")),
+        configuration=members.text_values(raw, "configuration"),
+        created_ms=members.optional_integer(raw, "createdTime"),
     )
 
 
 def decode_file(raw: Mapping[str, Any], root: str) -> DataFile:
     """Return the file that an `add` says."""
-    statistics = raw.get("stats") or None
+    logged_path = members.text(raw, "path")
+    statistics = members.optional_text(raw, "stats") or None
     return DataFile(
-        path=resolve(root, raw["path"]),
-        partition_values=dict(raw.get("partitionValues") or {}),
-        size=int(raw["size"]),
-        modification_ms=int(raw["modificationTime"]),
+        path=resolve(root, logged_path),
+        partition_values=members.optional_text_values(raw, "partitionValues"),
+        size=members.integer(raw, "size"),
+        modification_ms=members.integer(raw, "modificationTime"),
         statistics=statistics,
-        deletion_vector=decode_deletion_vector(raw.get("deletionVector")),
+        deletion_vector=decode_deletion_vector(raw),
         physical_rows=_physical_rows(statistics),
-        base_row_id=raw.get("baseRowId"),
-        logged_path=raw["path"],
+        base_row_id=members.optional_integer(raw, "baseRowId"),
+        logged_path=logged_path,
     )
 
 
-def decode_deletion_vector(raw: Mapping[str, Any] | None) -> DeletionVector | None:
-    """Return the deletion vector of an `add` or `remove`, which may have none."""
+def decode_deletion_vector(file: Mapping[str, Any]) -> DeletionVector | None:
+    """Return the deletion vector of an `add`, `remove` or `cdc`, which may have none."""
+    raw = members.optional_object(file, "deletionVector")
     if raw is None or raw.get("storageType") is None:
         return None
     return DeletionVector(
-        storage_type=raw["storageType"],
-        path_or_inline=raw["pathOrInlineDv"],
-        offset=raw.get("offset"),
-        size=int(raw["sizeInBytes"]),
-        cardinality=int(raw["cardinality"]),
+        storage_type=members.text(raw, "storageType"),
+        path_or_inline=members.text(raw, "pathOrInlineDv"),
+        offset=members.optional_integer(raw, "offset"),
+        size=members.integer(raw, "sizeInBytes"),
+        cardinality=members.integer(raw, "cardinality"),
     )
 
 
@@ -160,5 +163,7 @@ def _physical_rows(statistics: str | None) -> int | None:
     first = _COUNT_FIRST.match(statistics)
     if first:
         return int(first[1])
-    count = json.loads(statistics).get("numRecords")
-    return None if count is None else int(count)
+    parsed = json.loads(statistics)
+    if not isinstance(parsed, dict):
+        raise ValueError("stats is not a JSON object")  # noqa: TRY004  (what the log says, not our types)
+    return members.optional_integer(parsed, "numRecords")

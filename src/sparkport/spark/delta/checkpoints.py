@@ -12,13 +12,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkport.spark.delta import commits
+from sparkport.spark.delta import commits, members
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.commits import Commit
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.storage.filesystem import Storage
 
-_HEADING = ("protocol", "metaData")
+_HEADER = ("protocol", "metaData")
 _FILE_FIELDS = (
     "path",
     "partitionValues",
@@ -28,21 +28,23 @@ _FILE_FIELDS = (
     "deletionVector",
     "baseRowId",
 )
-_STATE = (*_HEADING, "txn", "sidecar", *(f"add.{field}" for field in _FILE_FIELDS))
+_STATE = (*_HEADER, "txn", "sidecar", *(f"add.{field}" for field in _FILE_FIELDS))
 
 
 def read_checkpoint(storage: Storage, root: str, version: int, names: tuple[str, ...]) -> Commit:
     """Return the state of a version as one commit that sets it all."""
     actions: list[dict[str, Any]] = []
     for name in names:
-        with damage_reported(root, version, name):
+        with report_damage(root, version, name):
             actions += _actions(storage, f"{root}/_delta_log/{name}", _STATE)
-    sidecars = [action["sidecar"]["path"] for action in actions if "sidecar" in action]
-    for path in sidecars:
+    with report_damage(root, version, names[0]):
+        sidecars = [members.optional_object(action, "sidecar") for action in actions]
+        paths = [members.text(sidecar, "path") for sidecar in sidecars if sidecar is not None]
+    for path in paths:
         name = unquote(path).rpartition("/")[2]
-        with damage_reported(root, version, f"_sidecars/{name}"):
+        with report_damage(root, version, f"_sidecars/{name}"):
             actions += _actions(storage, f"{root}/_delta_log/_sidecars/{name}", _STATE)
-    with damage_reported(root, version, names[0]):
+    with report_damage(root, version, names[0]):
         # The state has no tombstones: those in a checkpoint are for VACUUM alone.
         state = commits.decode([action for action in actions if "remove" not in action], root)
         if state.protocol is None or state.metadata is None:
@@ -55,20 +57,20 @@ def read_header(storage: Storage, root: str, version: int, names: tuple[str, ...
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     for name in names:
-        with damage_reported(root, version, name):
-            part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADING), root)
+        with report_damage(root, version, name):
+            part = commits.decode(_actions(storage, f"{root}/_delta_log/{name}", _HEADER), root)
         protocol = part.protocol or protocol
         metadata = part.metadata or metadata
         if protocol and metadata:
             return Commit({}, {}, {}, protocol, metadata)
-    with damage_reported(root, version, names[0]):
+    with report_damage(root, version, names[0]):
         raise ValueError("no protocol or no metadata in it")
 
 
 def _actions(storage: Storage, location: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     if location.endswith(".json"):
-        wanted = {column.partition(".")[0] for column in columns}
-        return [action for action in commits.parse(storage.read(location)) if wanted & action.keys()]
+        kinds = {column.partition(".")[0] for column in columns}
+        return [action for action in commits.parse(storage.read(location)) if kinds & action.keys()]
     return list(_rows(storage, location, columns))
 
 
@@ -78,6 +80,8 @@ def _rows(storage: Storage, location: str, columns: tuple[str, ...]) -> Iterator
         table = file.read([*columns, "add.stats_parsed"] if parsed_only else columns, use_threads=False)
     for name in table.column_names:
         column = table.column(name)
+        if not pa.types.is_struct(column.type):
+            raise ValueError(f"column {name} is not a struct")
         if name == "txn":
             yield from _applications(column)
             continue
@@ -89,6 +93,8 @@ def _rows(storage: Storage, location: str, columns: tuple[str, ...]) -> Iterator
 
 def _applications(column: pa.ChunkedArray) -> Iterator[dict[str, Any]]:
     """Yield the versions of applications; there may be very many, and most of a row is of no use."""
+    if not {"appId", "version"} <= {field.name for field in column.type}:
+        raise ValueError("column txn lacks appId or version")
     for chunk in column.drop_null().chunks:
         names, versions = chunk.field("appId").to_pylist(), chunk.field("version").to_pylist()
         for name, version in zip(names, versions, strict=True):
@@ -96,7 +102,7 @@ def _applications(column: pa.ChunkedArray) -> Iterator[dict[str, Any]]:
 
 
 def _has_only_parsed_statistics(schema: pa.Schema) -> bool:
-    if "add" not in schema.names:
+    if "add" not in schema.names or not pa.types.is_struct(schema.field("add").type):
         return False
     fields = {field.name for field in schema.field("add").type}
     return "stats_parsed" in fields and "stats" not in fields
@@ -122,4 +128,4 @@ def _plain(value: object) -> str:
         case bytes():
             return value.decode(errors="replace")
         case _:
-            raise TypeError(f"{type(value).__name__} has no JSON form")
+            raise ValueError(f"stats_parsed has a {type(value).__name__}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import (
     DataFile,
     Metadata,
@@ -16,7 +17,7 @@ from sparkport.spark.delta.actions import (
     decode_metadata,
     decode_protocol,
 )
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.storage.filesystem import Storage, resolve
 
 # What the history says of an ALTER, also of one that had to write all rows again.
@@ -45,7 +46,7 @@ def commit_name(version: int) -> str:
 def read_commit(storage: Storage, root: str, version: int) -> Commit:
     """Read all of a commit that matters for the state of the table."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         data = storage.read(f"{root}/_delta_log/{name}")
         return decode(parse(data), root)
 
@@ -75,13 +76,13 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
                 if file.path in removed and removed[file.path] == file.vector_id:
                     del removed[file.path]
             case {"remove": dict() as remove}:
-                path = resolve(root, remove["path"])
-                vector = decode_deletion_vector(remove.get("deletionVector"))
+                path = resolve(root, members.text(remove, "path"))
+                vector = decode_deletion_vector(remove)
                 removed[path] = vector.unique_id if vector else None
                 if path in added and added[path].vector_id == removed[path]:
                     del added[path]
             case {"txn": dict() as txn}:
-                transactions[txn["appId"]] = int(txn["version"])
+                transactions[members.text(txn, "appId")] = members.integer(txn, "version")
             case {"metaData": dict() as raw}:
                 metadata = decode_metadata(raw)
             case {"protocol": dict() as raw}:
@@ -92,16 +93,19 @@ def decode(actions: list[dict[str, Any]], root: str) -> Commit:
 
 
 def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
-    """Tell whether actions of these kinds change rows, and not only columns or how rows lie in files."""
-    said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    files = [action[kind] for action in actions for kind in kinds if kind in action]
-    return said.get("operation") != _ALTER and any(file.get("dataChange", True) for file in files)
+    """Return whether actions of these kinds change rows, and not only columns or how rows lie in files."""
+    infos = (members.optional_object(action, "commitInfo") for action in actions)
+    info = next((info for info in infos if info is not None), {})
+    files = [members.optional_object(action, kind) for action in actions for kind in kinds]
+    return info.get("operation") != _ALTER and any(
+        file.get("dataChange", True) for file in files if file is not None
+    )
 
 
 def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:
     """Return the protocol and metadata that a commit sets, without looking at its files."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         data = storage.read(f"{root}/_delta_log/{name}")
         if b'"protocol"' not in data and b'"metaData"' not in data:
             return None, None
@@ -113,6 +117,8 @@ def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | N
 def read_in_commit_ms(storage: Storage, root: str, version: int) -> int:
     """Return the time that a commit carries in itself."""
     name = commit_name(version)
-    with damage_reported(root, version, name):
+    with report_damage(root, version, name):
         line = storage.first_line(f"{root}/_delta_log/{name}")
-        return int(json.loads(line)["commitInfo"]["inCommitTimestamp"])
+        (action,) = parse(line)
+        info = members.optional_object(action, "commitInfo") or {}
+        return members.integer(info, "inCommitTimestamp")

@@ -17,7 +17,7 @@ from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
 from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
 from sparkport.spark.delta.new_statistics import NewStatistics
-from sparkport.spark.storage.filesystem import location_of
+from sparkport.spark.storage.filesystem import is_local, location_of
 
 MAX_ROWS = 50_000
 """Up to how many rows are kept in memory, and written to a file at once."""
@@ -69,9 +69,9 @@ def discard(*paths: Path) -> None:
 
 
 def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
+    """Return whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
     if (
-        "://" in location_of(root)
+        not is_local(location_of(root))
         or protocol.min_writer < _FEATURES_LISTED
         or unsupported_features(protocol, Work.APPEND)
     ):
@@ -91,7 +91,7 @@ class Layout:
     names_in_files: tuple[str, ...]
     numbers: tuple[int | None, ...]
 
-    def arranged(self, rows: pa.Table) -> pa.Table:
+    def arrange(self, rows: pa.Table) -> pa.Table:
         """Return rows as they lie in a file."""
         columns = [rows.column(name) for name in self.names]
         fields = [
@@ -121,9 +121,9 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write stored values of all columns; all calls have the same types."""
-        arranged = self._layout.arranged(rows)
+        arranged = self._layout.arrange(rows)
         if self._file is None:
-            self._file = self._opened(arranged.schema), NewStatistics(arranged.schema)
+            self._file = self._open(arranged.schema), NewStatistics(arranged.schema)
         file, statistics = self._file
         statistics.add(arranged)
         file.write_table(arranged, row_group_size=max(1, len(arranged)))
@@ -138,7 +138,7 @@ class DataFileWriter:
         assert self._file is not None
         file, statistics = self._file
         file.close()
-        said = {
+        add = {
             "path": self.path.name,
             "partitionValues": {},
             "size": self.size,
@@ -146,9 +146,9 @@ class DataFileWriter:
             "dataChange": True,
             "stats": statistics.as_json(),
         }
-        return NewFile(self.path, json.dumps({"add": said}))
+        return NewFile(self.path, json.dumps({"add": add}))
 
-    def _opened(self, arrow_schema: pa.Schema) -> pq.ParquetWriter:
+    def _open(self, arrow_schema: pa.Schema) -> pq.ParquetWriter:
         # Arrow's statistics leave NaN out, and Spark would skip the rows that have it.
         counted = [field.name for field in arrow_schema if not pa.types.is_floating(field.type)]
         return pq.ParquetWriter(

@@ -51,7 +51,7 @@ def deleted_positions(vector: DeletionVector, root: str) -> npt.NDArray[np.int64
     """Return the positions of the deleted rows in their file, ascending."""
     folder = location_of(root)
     location = vector_location(vector, folder)
-    data = _inline(vector, folder) if location is None else _stored(vector, folder, location)
+    data = _read_inline(vector, folder) if location is None else _read_stored(vector, folder, location)
     if len(data) < struct.calcsize("<I") or struct.unpack_from("<I", data)[0] != _MAGIC:
         raise CorruptDeletionVectorError(folder, "it does not begin with the magic number")
     try:
@@ -108,24 +108,24 @@ def inline_vector(positions: npt.NDArray[np.int64]) -> DeletionVector:
     return DeletionVector("i", text, None, len(data), len(bitmap))
 
 
-def _inline(vector: DeletionVector, root: str) -> bytes:
+def _read_inline(vector: DeletionVector, root: str) -> bytes:
     data = _decode_z85(vector.path_or_inline, root)
     if len(data) < vector.size:
         raise CorruptDeletionVectorError(root, f"{len(data)} bytes instead of {vector.size}")
     return data[: vector.size]  # the encoding pads to a multiple of four
 
 
-def _stored(vector: DeletionVector, root: str, location: str) -> bytes:
+def _read_stored(vector: DeletionVector, root: str, location: str) -> bytes:
     name = location.rpartition("/")[2]
     try:
-        found = storage_of(location).read_range(location, vector.offset or 0, vector.size + 8)
+        stored = storage_of(location).read_range(location, vector.offset or 0, vector.size + 8)
     except FileNotFoundError as error:
         raise CorruptDeletionVectorError(root, f"{name} is missing") from error
-    if len(found) != vector.size + 8:
+    if len(stored) != vector.size + 8:
         raise CorruptDeletionVectorError(root, f"{name} ends too early")
-    (size,) = struct.unpack_from(">I", found)
-    data = found[4:-4]
-    (checksum,) = struct.unpack_from(">I", found, vector.size + 4)
+    (size,) = struct.unpack_from(">I", stored)
+    data = stored[4:-4]
+    (checksum,) = struct.unpack_from(">I", stored, vector.size + 4)
     if size != vector.size:
         raise CorruptDeletionVectorError(root, f"{name} holds {size} bytes instead of {vector.size}")
     if zlib.crc32(data) != checksum:

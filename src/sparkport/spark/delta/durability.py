@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import decode_deletion_vector
 from sparkport.spark.delta.commits import commit_name, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
-from sparkport.spark.delta.errors import damage_reported
+from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.storage.filesystem import location_of, resolve, storage_of
+from sparkport.spark.storage.filesystem import is_local, location_of, resolve, storage_of
 
 
 class Durability:
@@ -32,17 +33,17 @@ class Durability:
 
     def begin(self, log: DeltaLog) -> None:
         """Note the version after which commits may be our own."""
-        if _is_local(log):
-            newest = log.heading()
+        if is_local(log.root):
+            newest = log.header()
             with self._lock:
                 if self._reached is None or self._reached[0] != newest.metadata.table_id:
                     self._reached = newest.metadata.table_id, newest.version
 
     def reach(self, log: DeltaLog) -> None:
         """Return when the commits since `begin`, or else the newest one, are on the disk with their files."""
-        if not _is_local(log):
+        if not is_local(log.root):
             return
-        newest = log.heading()
+        newest = log.header()
         with self._lock:
             table_id, reached = self._reached or ("", 0)
             if table_id != newest.metadata.table_id:  # others have put a new table into the folder
@@ -55,8 +56,8 @@ class Durability:
 def write_through_added(root: str, actions: Iterable[Mapping[str, Any]]) -> None:
     """Have the files written through that actions add to a table, before a commit names them."""
     root = location_of(root)
-    if "://" not in root:
-        _write_through_files([path for action in actions for path in _named(action, root)], root)
+    if is_local(root):
+        _write_through_files([path for action in actions for path in _added_locations(action, root)], root)
 
 
 def write_through(*paths: Path) -> None:
@@ -73,14 +74,10 @@ def write_through_folders(folder: Path, top: Path) -> None:
 
 def write_through_checkpoints(log: DeltaLog) -> None:
     """Have the checkpoints of a log written through, and what points at the last one."""
-    if _is_local(log):
+    if is_local(log.root):
         folder = f"{log.root}/_delta_log"
         names = storage_of(folder).names(folder)
         _write_through_files([f"{folder}/{name}" for name in names if "checkpoint" in name], folder)
-
-
-def _is_local(log: DeltaLog) -> bool:
-    return "://" not in log.root
 
 
 def _write_through_commit(root: str, version: int) -> None:
@@ -91,17 +88,19 @@ def _write_through_commit(root: str, version: int) -> None:
         data = storage_of(root).read(location)
     except FileNotFoundError:
         return  # cleaned up since
-    with damage_reported(root, version, name):
-        _write_through_files([path for action in parse(data) for path in _named(action, root)], root)
+    with report_damage(root, version, name):
+        _write_through_files(
+            [path for action in parse(data) for path in _added_locations(action, root)], root
+        )
     _write_through_files([location], f"{root}/_delta_log")
 
 
-def _named(action: Mapping[str, Any], root: str) -> Iterator[str]:
+def _added_locations(action: Mapping[str, Any], root: str) -> Iterator[str]:
     for kind in ("add", "cdc"):
-        file = action.get(kind)
+        file = members.optional_object(action, kind)
         if file is not None:
-            yield resolve(root, file["path"])
-            vector = decode_deletion_vector(file.get("deletionVector"))
+            yield resolve(root, members.text(file, "path"))
+            vector = decode_deletion_vector(file)
             if vector is not None and (location := vector_location(vector, root)) is not None:
                 yield location
 
@@ -113,15 +112,15 @@ def _write_through_files(paths: Sequence[str], root: str) -> None:
 
 
 def _folders(paths: Sequence[str], root: str) -> set[str]:
-    found: set[str] = set()
+    folders: set[str] = set()
     for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120  (no Path for each of many files)
-        while folder not in found:
-            found.add(folder)
+        while folder not in folders:
+            folders.add(folder)
             if not folder.startswith(f"{root}/"):  # the table's own folder, or one of another table
                 break
             folder = os.path.dirname(folder)  # noqa: PTH120
-    return found
+    return folders
 
 
 def _write_through_file(path: str) -> None:

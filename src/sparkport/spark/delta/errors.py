@@ -4,7 +4,7 @@ PreconditionError
 ├── CorruptLogError          files of the log are missing or make no sense
 └── PartitionValueError      a text in the log is no value of its column
 NotFoundError
-└── VersionNotFoundError     a version that is not there, not yet or no longer
+└── VersionNotFoundError     a version that does not exist yet, or no longer
 """
 
 from __future__ import annotations
@@ -46,20 +46,26 @@ class VersionNotFoundError(NotFoundError):
     """A version that the table does not have, or whose log was cleaned up."""
 
     def __init__(self, root: str, version: int, first: int, last: int) -> None:
-        there = f"versions {first} to {last} are there" if first < last else f"only version {last} is there"
+        available = f"versions {first} to {last} are" if first < last else f"only version {last} is"
         table = table_label(root)
-        SparkportError.__init__(self, f"version {version} of table '{table}' not found: {there}")
+        SparkportError.__init__(
+            self, f"version {version} of table '{table}' not found: {available} available"
+        )
         self.kind = "version"
         self.name = str(version)
 
 
 @contextmanager
-def damage_reported(root: str, version: int, file: str) -> Iterator[None]:
-    """Turn whatever fails while a file of the log is decoded into a CorruptLogError."""
+def report_damage(root: str, version: int, file: str) -> Iterator[None]:
+    """Raise CorruptLogError for a file of the log that is missing, or that does not decode.
+
+    Decoders raise ValueError for what they do not accept, as `json` does; other errors, such as TypeError or
+    KeyError, are faults of this program and pass.
+    """
     try:
         yield
     except FileNotFoundError as error:
         raise CorruptLogError(root, version, f"{file} is missing") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, pa.ArrowException) as error:
+    except (ValueError, EOFError, pa.ArrowException) as error:
         reason = f"{type(error).__name__}: {error}"
         raise CorruptLogError(root, version, f"{file} cannot be decoded ({reason})") from error

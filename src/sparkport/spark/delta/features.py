@@ -8,7 +8,7 @@ from sparkport.spark.delta.actions import Protocol
 
 
 class Work(enum.Flag):
-    """What the server does with a table's files itself; for the rest there is Spark."""
+    """What the server does with a table's files itself; Spark does the rest."""
 
     READ = enum.auto()
     APPEND = enum.auto()

@@ -70,16 +70,16 @@ def newest_version(root: str, names: Iterable[str]) -> int:
 def read_listing(root: str, names: Iterable[str]) -> Listing:
     """Sort the names in a log's folder by what they are."""
     commits: list[int] = []
-    found: dict[tuple[int, int], list[str]] = {}
+    parts_by_checkpoint: dict[tuple[int, int], list[str]] = {}
     for name in names:
         if len(name) == _COMMIT:
             if _is_version(name):
                 commits.append(int(name[:_DIGITS]))
         elif (match := _CHECKPOINT.fullmatch(name)) is not None:
             # Any checkpoint of a version will do, but the parts of one belong together.
-            found.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(name)
+            parts_by_checkpoint.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(name)
     checkpoints: dict[int, tuple[str, ...]] = {}
-    for (version, parts), files in sorted(found.items(), reverse=True):
+    for (version, parts), files in sorted(parts_by_checkpoint.items(), reverse=True):
         if parts == 1:
             checkpoints[version] = (max(files),)
         elif len(files) == parts:

@@ -1,4 +1,4 @@
-"""Read a Delta table's log: versions, headings, snapshots, times."""
+"""Read a Delta table's log: versions, headers, snapshots, times."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
-from sparkport.spark.delta.errors import CorruptLogError, damage_reported
+from sparkport.spark.delta.errors import CorruptLogError, report_damage
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Replay, TableHeader, has_in_commit_times
 from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
 from sparkport.spark.storage.folder_names import table_label
 
 _KEPT_SNAPSHOTS = 4
-_KEPT_HEADINGS = 16
+_KEPT_HEADERS = 16
 _MAX_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
 
 
@@ -35,7 +35,7 @@ class DeltaLog:
         self._folder = f"{self.root}/_delta_log"
         self._storage = storage or storage_of(self.root)
         self._snapshots: VersionCache[DeltaSnapshot] = VersionCache(_KEPT_SNAPSHOTS)
-        self._headings: VersionCache[TableHeader] = VersionCache(_KEPT_HEADINGS)
+        self._headers: VersionCache[TableHeader] = VersionCache(_KEPT_HEADERS)
         self._building = threading.Lock()  # whoever comes second finds the snapshot made
 
     def newest_version(self) -> int:
@@ -47,23 +47,23 @@ class DeltaLog:
         listing = read_listing(self.root, self._names())
         return listing.newest, max(listing.checkpoints, default=0)
 
-    def heading(self, version: int | None = None) -> TableHeader:
+    def header(self, version: int | None = None) -> TableHeader:
         """Return what a version is, without replaying its files."""
         names = self._names() if version is None else []
-        wanted = newest_version(self.root, names) if version is None else version
-        stamp = self.stamp(wanted)
+        target = newest_version(self.root, names) if version is None else version
+        stamp = self.stamp(target)
         if stamp is not None:
-            kept = self._headings.get(wanted, stamp) or self._snapshots.get(wanted, stamp)
+            kept = self._headers.get(target, stamp) or self._snapshots.get(target, stamp)
             if kept is not None:
-                return kept.heading if isinstance(kept, DeltaSnapshot) else kept
+                return kept.header if isinstance(kept, DeltaSnapshot) else kept
         listing = read_listing(self.root, names or self._names())
-        protocol, metadata = self._find_heading(listing, wanted)
-        heading = TableHeader(
-            wanted, self._time(listing, wanted, stamp, protocol, metadata), protocol, metadata
+        protocol, metadata = self._find_header(listing, target)
+        header = TableHeader(
+            target, self._time(listing, target, stamp, protocol, metadata), protocol, metadata
         )
         if stamp is not None:
-            self._headings.put(wanted, stamp, heading)
-        return heading
+            self._headers.put(target, stamp, header)
+        return header
 
     def snapshot(self, version: int | None = None) -> DeltaSnapshot:
         """Return a version with all its files."""
@@ -84,23 +84,23 @@ class DeltaLog:
         return self.snapshot().transactions
 
     def changes_rows(self, version: int) -> bool:
-        """Tell whether a commit adds, changes or removes rows; if it is no longer there, it may have.
+        """Return whether a commit adds, changes or removes rows; one that was cleaned up may have.
 
         An ALTER does not, whether it writes them again or not, nor does a commit that only arranges files.
         """
-        return self._does(version, ("add", "remove"))
+        return self._has_changes(version, ("add", "remove"))
 
     def removes_rows(self, version: int) -> bool:
-        """Tell whether a commit changes or removes rows; if it is no longer there, it may have."""
-        return self._does(version, ("remove",))
+        """Return whether a commit changes or removes rows; one that was cleaned up may have."""
+        return self._has_changes(version, ("remove",))
 
-    def _does(self, version: int, kinds: tuple[str, ...]) -> bool:
+    def _has_changes(self, version: int, kinds: tuple[str, ...]) -> bool:
         name = commits.commit_name(version)
         try:
             data = self._storage.read(f"{self._folder}/{name}")
         except FileNotFoundError:
             return True
-        with damage_reported(self.root, version, name):
+        with report_damage(self.root, version, name):
             return commits.changes_rows(commits.parse(data), kinds)
 
     def version_at(self, timestamp_ms: int) -> int:
@@ -140,9 +140,9 @@ class DeltaLog:
         except FileNotFoundError:
             return None  # cleaned up, or never there: the listing tells
 
-    def _find_heading(self, listing: Listing, wanted: int) -> tuple[Protocol, Metadata]:
-        segment = listing.segment(wanted)
-        near = self._headings.nearest(wanted, self.stamp)
+    def _find_header(self, listing: Listing, target: int) -> tuple[Protocol, Metadata]:
+        segment = listing.segment(target)
+        near = self._headers.nearest(target, self.stamp)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         for version in reversed(segment.commits):
@@ -157,13 +157,13 @@ class DeltaLog:
             files = segment.checkpoint_files
             base = checkpoints.read_header(self._storage, self.root, segment.checkpoint, files)
             protocol, metadata = protocol or base.protocol, metadata or base.metadata
-        return self._complete(wanted, protocol, metadata)
+        return self._complete(target, protocol, metadata)
 
-    def _build(self, listing: Listing, wanted: int, stamp: Stamp | None) -> DeltaSnapshot:
-        segment = listing.segment(wanted)
-        near = self._snapshots.nearest(wanted, self.stamp)
-        if near is not None and self._catches_up(listing, segment, near[0], wanted):
-            replay, rest = Replay(near[1]), range(near[0] + 1, wanted + 1)
+    def _build(self, listing: Listing, target: int, stamp: Stamp | None) -> DeltaSnapshot:
+        segment = listing.segment(target)
+        near = self._snapshots.nearest(target, self.stamp)
+        if near is not None and self._catches_up(listing, segment, near[0], target):
+            replay, rest = Replay(near[1]), range(near[0] + 1, target + 1)
         else:
             replay, rest = Replay(), segment.commits
             if segment.checkpoint is not None:
@@ -172,17 +172,17 @@ class DeltaLog:
                 replay.apply(state)
         for version in rest:
             replay.apply(commits.read_commit(self._storage, self.root, version))
-        protocol, metadata = self._complete(wanted, replay.protocol, replay.metadata)
-        snapshot = replay.snapshot(wanted, self._time(listing, wanted, stamp, protocol, metadata))
+        protocol, metadata = self._complete(target, replay.protocol, replay.metadata)
+        snapshot = replay.snapshot(target, self._time(listing, target, stamp, protocol, metadata))
         if stamp is not None:
-            self._snapshots.put(wanted, stamp, snapshot)
+            self._snapshots.put(target, stamp, snapshot)
         return snapshot
 
     @staticmethod
-    def _catches_up(listing: Listing, segment: Segment, near: int, wanted: int) -> bool:
+    def _catches_up(listing: Listing, segment: Segment, near: int, target: int) -> bool:
         if segment.checkpoint is None or near >= segment.checkpoint:
             return True
-        gap = range(near + 1, wanted + 1)
+        gap = range(near + 1, target + 1)
         return len(gap) <= _MAX_CATCH_UP and all(version in listing.commits for version in gap)
 
     def _complete(
@@ -190,7 +190,7 @@ class DeltaLog:
     ) -> tuple[Protocol, Metadata]:
         if protocol is None or metadata is None:
             lacking = "protocol" if protocol is None else "metadata"
-            raise CorruptLogError(self.root, version, f"no commit says the table's {lacking}")
+            raise CorruptLogError(self.root, version, f"no commit sets the table's {lacking}")
         return protocol, metadata
 
     def _time(
@@ -204,10 +204,10 @@ class DeltaLog:
 
     def _in_commit_start(self, newest: int, first: int) -> tuple[int, float]:
         """Return from which version and time on commits carry their own time."""
-        heading = self.heading(newest)
-        if not has_in_commit_times(heading.protocol, heading.metadata):
+        header = self.header(newest)
+        if not has_in_commit_times(header.protocol, header.metadata):
             return newest + 1, float("inf")
-        properties = heading.metadata.configuration
+        properties = header.metadata.configuration
         start = properties.get("delta.inCommitTimestampEnablementVersion")
         since_ms = properties.get("delta.inCommitTimestampEnablementTimestamp")
         if start is None or since_ms is None or int(start) <= first:

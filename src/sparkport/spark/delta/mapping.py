@@ -29,9 +29,9 @@ def field_id(field: Mapping[str, Any], mode: str) -> int | None:
 
 
 def column_id(field: Mapping[str, Any]) -> int | None:
-    """Return the number of a field, which files carry however columns are found; None without mapping."""
-    found = (field.get("metadata") or {}).get(_ID)
-    return None if found is None else int(found)
+    """Return the number of a field, which files carry however columns are number; None without mapping."""
+    number = (field.get("metadata") or {}).get(_ID)
+    return None if number is None else int(number)
 
 
 def physical_path(metadata: Metadata, names: Sequence[str]) -> tuple[str, ...]:
@@ -40,10 +40,10 @@ def physical_path(metadata: Metadata, names: Sequence[str]) -> tuple[str, ...]:
     kind: Any = metadata.schema
     path: list[str] = []
     for name in names:
-        known = kind.get("fields") if isinstance(kind, dict) else None
-        field = next((field for field in known or () if field["name"] == name), None)
+        fields = kind.get("fields") if isinstance(kind, dict) else None
+        field = next((field for field in fields or () if field["name"] == name), None)
         if field is None:
-            raise NotFoundError("column", ".".join(names), [str(other["name"]) for other in known or ()])
+            raise NotFoundError("column", ".".join(names), [str(other["name"]) for other in fields or ()])
         path.append(physical_name(field, mode))
         kind = field["type"]
     return tuple(path)

@@ -20,7 +20,7 @@ _DAY_MICROSECONDS = 86_400_000_000
 
 
 class NewStatistics:
-    """What the log will say of a file, gathered as its rows come: all of them need not be there at once."""
+    """The statistics of a new file for the log, gathered batch by batch."""
 
     def __init__(self, arrow_schema: pa.Schema) -> None:
         """Begin with no rows; the columns have their physical names."""

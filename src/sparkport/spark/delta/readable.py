@@ -10,7 +10,7 @@ from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
 
 NEWEST_READER = 3
-"""The newest version of the protocol for readers, since when there are features instead."""
+"""The newest reader version of the protocol: since then tables list features instead."""
 
 _MAPPING_MODES = frozenset({"none", "name", "id"})
 _PRIMITIVES = frozenset(
@@ -50,7 +50,7 @@ def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
 
 
 def has_padding(field: Mapping[str, Any]) -> bool:
-    """Tell whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
+    """Return whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
     return _CHAR.search((field.get("metadata") or {}).get(_DECLARED, "")) is not None
 
 

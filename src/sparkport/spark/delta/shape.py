@@ -28,7 +28,7 @@ def _check_field(field: object) -> None:
         raise ValueError("a field of schemaString has no name, type or nullability")
     details = field.get("metadata")
     if details is not None and not isinstance(details, dict):
-        raise ValueError("the metadata of a field of schemaString is no object")
+        raise ValueError("the metadata of a field of schemaString is not an object")
     _check_type(field["type"], name)
 
 

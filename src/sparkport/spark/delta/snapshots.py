@@ -40,9 +40,14 @@ class DeltaSnapshot:
     own_writes: int = 0
 
     @property
-    def heading(self) -> TableHeader:
+    def header(self) -> TableHeader:
         """The same without files."""
         return TableHeader(self.version, self.timestamp_ms, self.protocol, self.metadata)
+
+    def has_files_removed_by(self, later: DeltaSnapshot) -> bool:
+        """Return whether a later version no longer has some of the files, which VACUUM may delete then."""
+        paths = {file.path for file in later.files}
+        return later.version > self.version and any(file.path not in paths for file in self.files)
 
 
 class Replay:
@@ -95,6 +100,6 @@ def _age(file: DataFile) -> tuple[int, str]:
 
 
 def has_in_commit_times(protocol: Protocol, metadata: Metadata) -> bool:
-    """Tell whether commits carry their own time."""
+    """Return whether commits carry their own time."""
     enabled = metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
     return enabled and bool(_IN_COMMIT_FEATURES & protocol.writer_features)

@@ -78,13 +78,13 @@ def bounds(file: DataFile, column: StoredColumn) -> Bounds:
     """Return what is sure of a column in a file: enough to skip it, not to know its values."""
     if column.path[0] in file.partition_values:
         return _partition_bounds(file, column)
-    known = file_statistics(file)
-    nulls = known.null_count.get(column.path)
-    if not known.tight and nulls not in {0, known.row_count}:
+    statistics = file_statistics(file)
+    nulls = statistics.null_count.get(column.path)
+    if not statistics.tight and nulls not in {0, statistics.row_count}:
         nulls = None
     return Bounds(
-        lower_bound(known.minimum.get(column.path), column.arrow_type),
-        upper_bound(known.maximum.get(column.path), column.arrow_type),
+        lower_bound(statistics.minimum.get(column.path), column.arrow_type),
+        upper_bound(statistics.maximum.get(column.path), column.arrow_type),
         nulls,
     )
 
@@ -94,7 +94,7 @@ def exact_statistics(snapshot: DeltaSnapshot, column: StoredColumn) -> ColumnSta
 
     Where the nulls are sure and the range is not, the range is null scalars.
     """
-    longest = _longest_string(snapshot)
+    max_length = _max_string_length(snapshot)
     has_null = has_not_null = False
     ranged = True
     lows: list[pa.Scalar] = []
@@ -102,56 +102,56 @@ def exact_statistics(snapshot: DeltaSnapshot, column: StoredColumn) -> ColumnSta
     for file in snapshot.files:
         if file.row_count == 0:
             continue
-        here = _exact(file, column, longest)
-        if here is None:
+        of_file = _exact(file, column, max_length)
+        if of_file is None:
             return None
-        has_null = has_null or here.has_null
-        has_not_null = has_not_null or here.has_not_null
-        if here.has_not_null:
-            ranged = ranged and here.minimum.is_valid and here.maximum.is_valid
-            lows.append(here.minimum)
-            highs.append(here.maximum)
+        has_null = has_null or of_file.has_null
+        has_not_null = has_not_null or of_file.has_not_null
+        if of_file.has_not_null:
+            ranged = ranged and of_file.minimum.is_valid and of_file.maximum.is_valid
+            lows.append(of_file.minimum)
+            highs.append(of_file.maximum)
     unknown = pa.scalar(None, column.arrow_type)
-    known = ranged and bool(lows)
+    has_range = ranged and bool(lows)
     return ColumnStatistics(
-        minimum=pc.min(pa.array(lows, column.arrow_type)) if known else unknown,
-        maximum=pc.max(pa.array(highs, column.arrow_type)) if known else unknown,
+        minimum=pc.min(pa.array(lows, column.arrow_type)) if has_range else unknown,
+        maximum=pc.max(pa.array(highs, column.arrow_type)) if has_range else unknown,
         has_null=has_null,
         has_not_null=has_not_null,
         distinct_count=0,
     )
 
 
-def _exact(file: DataFile, column: StoredColumn, longest: int) -> ColumnStatistics | None:
+def _exact(file: DataFile, column: StoredColumn, max_length: int) -> ColumnStatistics | None:
     """Return exact statistics of a file that has rows."""
-    known = bounds(file, column)
+    stored = bounds(file, column)
     rows = file.physical_rows
-    if rows is None or file.row_count is None or known.null_count is None:
+    if rows is None or file.row_count is None or stored.null_count is None:
         return None
-    if file.deleted_rows and known.null_count not in {0, rows}:
+    if file.deleted_rows and stored.null_count not in {0, rows}:
         return None  # the nulls may all be deleted, or all the others
-    low, high = _exact_range(file, column, known, longest)
+    low, high = _exact_range(file, column, stored, max_length)
     unknown = pa.scalar(None, column.arrow_type)
     return ColumnStatistics(
         minimum=unknown if low is None else low,
         maximum=unknown if high is None else high,
-        has_null=known.null_count > 0,
-        has_not_null=known.null_count < rows,
+        has_null=stored.null_count > 0,
+        has_not_null=stored.null_count < rows,
         distinct_count=0,
     )
 
 
 def _exact_range(
-    file: DataFile, column: StoredColumn, known: Bounds, longest: int
+    file: DataFile, column: StoredColumn, stored: Bounds, max_length: int
 ) -> tuple[pa.Scalar | None, pa.Scalar | None]:
     if column.path[0] in file.partition_values:
-        return known.minimum, known.maximum
-    said = file_statistics(file)
-    if file.deleted_rows or not said.tight:
+        return stored.minimum, stored.maximum
+    statistics = file_statistics(file)
+    if file.deleted_rows or not statistics.tight:
         return None, None
     return (
-        exact_value(said.minimum.get(column.path), column.arrow_type, longest),
-        exact_value(said.maximum.get(column.path), column.arrow_type, longest),
+        exact_value(statistics.minimum.get(column.path), column.arrow_type, max_length),
+        exact_value(statistics.maximum.get(column.path), column.arrow_type, max_length),
     )
 
 
@@ -170,20 +170,20 @@ def _partition_bounds(file: DataFile, column: StoredColumn) -> Bounds:
     return Bounds(value, value, 0)
 
 
-def _longest_string(snapshot: DeltaSnapshot) -> int:
-    said = snapshot.metadata.configuration.get(_PREFIX_PROPERTY, "")
-    return min(_PREFIX, int(said)) if said.isdigit() else _PREFIX
+def _max_string_length(snapshot: DeltaSnapshot) -> int:
+    length = snapshot.metadata.configuration.get(_PREFIX_PROPERTY, "")
+    return min(_PREFIX, int(length)) if length.isdigit() else _PREFIX
 
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> FileStatistics:
-    said = json.loads(text, parse_float=Decimal)
+    parsed = json.loads(text, parse_float=Decimal)
     return FileStatistics(
-        row_count=said.get("numRecords"),
-        minimum=dict(_leaves(said.get("minValues"), ())),
-        maximum=dict(_leaves(said.get("maxValues"), ())),
-        null_count=dict(_leaves(said.get("nullCount"), ())),
-        tight=said.get("tightBounds", True) is not False,
+        row_count=parsed.get("numRecords"),
+        minimum=dict(_leaves(parsed.get("minValues"), ())),
+        maximum=dict(_leaves(parsed.get("maxValues"), ())),
+        null_count=dict(_leaves(parsed.get("nullCount"), ())),
+        tight=parsed.get("tightBounds", True) is not False,
     )
 
 

@@ -30,14 +30,14 @@ def upper_bound(value: Any, arrow_type: pa.DataType) -> pa.Scalar | None:  # noq
     return _bound(value, arrow_type, +1)
 
 
-def exact_value(value: Any, arrow_type: pa.DataType, longest: int) -> pa.Scalar | None:  # noqa: ANN401
+def exact_value(value: Any, arrow_type: pa.DataType, max_length: int) -> pa.Scalar | None:  # noqa: ANN401
     """Return a minimum or maximum if it is sure to be a value of the column.
 
-    Strings of `longest` characters may have been cut, timestamps are cut to milliseconds,
+    Strings of `max_length` characters may have been cut, timestamps are cut to milliseconds,
     and of floats nobody knows whether NaN was left out.
     """
     if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return _scalar(value, arrow_type) if isinstance(value, str) and _is_whole(value, longest) else None
+        return _scalar(value, arrow_type) if isinstance(value, str) and _is_whole(value, max_length) else None
     if pa.types.is_decimal(arrow_type):
         number = _decimal(value, arrow_type)
         return None if number is None or _is_doubtful(number, arrow_type) else _scalar(number, arrow_type)
@@ -74,15 +74,15 @@ def partition_scalar(text: str | None, arrow_type: pa.DataType, zone: tzinfo = U
 
 
 def has_sure_zone(text: str, arrow_type: pa.DataType) -> bool:
-    """Tell whether a partition value means the same wherever it is read."""
+    """Return whether a partition value means the same wherever it is read."""
     if not pa.types.is_timestamp(arrow_type) or arrow_type.tz is None:
         return True
     return datetime.fromisoformat(text).tzinfo is not None
 
 
-def _is_whole(text: str, longest: int) -> bool:
-    """Tell whether a writer that keeps `longest` characters, and marks what it cut, kept all."""
-    return len(text.encode("utf-16-le")) // 2 < longest and not text.endswith(_TIE_BREAKERS)
+def _is_whole(text: str, max_length: int) -> bool:
+    """Return whether a writer that keeps `max_length` characters, and marks what it cut, kept all."""
+    return len(text.encode("utf-16-le")) // 2 < max_length and not text.endswith(_TIE_BREAKERS)
 
 
 def _bound(value: Any, arrow_type: pa.DataType, side: int) -> pa.Scalar | None:  # noqa: ANN401
@@ -149,7 +149,7 @@ def _at_scale(number: Decimal, scale: int) -> Decimal:
 
 
 def _is_doubtful(number: Decimal, arrow_type: pa.DataType) -> bool:
-    """Tell whether a decimal may have lost digits: delta-rs writes it by way of a double."""
+    """Return whether a decimal may have lost digits: delta-rs writes it by way of a double."""
     with localcontext(prec=_DIGITS):
         return abs(number.scaleb(arrow_type.scale)) >= _DOUBLE_DIGITS
 

@@ -20,7 +20,7 @@ _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 
 
 def has_transactions(session: SparkSession) -> bool:
-    """Say whether Delta's transactions are within reach; over Spark Connect they are not."""
+    """Return whether Delta's transactions are within reach; over Spark Connect they are not."""
     return hasattr(session, "_jsparkSession")
 
 
@@ -34,7 +34,7 @@ class DeltaJava:
         self._client: Any = session._jvm._gateway_client  # type: ignore[union-attr]  # noqa: SLF001
         self.empty = self.singleton("scala.collection.immutable.Nil$")
         self.none = self.singleton("scala.None$")
-        # Here and there Delta takes the session of the thread, and a thread of ours has none by itself.
+        # In some places Delta takes the session of the thread, and threads of the server have none.
         self.type("org.apache.spark.sql.classic.SparkSession").setActiveSession(self.session)
 
     def type(self, name: str) -> Any:  # noqa: ANN401
@@ -54,7 +54,7 @@ class DeltaJava:
         return self.type(f"{_DELTA}.DeltaOperations${name}")(*arguments)
 
     def watch(self, transaction: Any, keys: Iterable[str]) -> None:  # noqa: ANN401
-        """Make it a conflict if another commit notes one of the keys meanwhile."""
+        """Make it a conflict if another commit records one of the keys meanwhile."""
         # To ask the transaction for them would do so too, but makes Delta read its whole state.
         read = transaction.readTxn()
         for key in keys:
@@ -113,12 +113,12 @@ class DeltaJava:
 
     def transaction_at(self, root: str, version: int, table_id: str, table: str) -> Any:  # noqa: ANN401
         """Begin at a version. Raises ConflictError if it is no longer the newest."""
-        found = self.transaction(root, table_id, table)
-        if found.readVersion() != version:
+        transaction = self.transaction(root, table_id, table)
+        if transaction.readVersion() != version:
             raise ConflictError(table, "another writer changed it at the same time")
-        return found
+        return transaction
 
-    def changed(
+    def metadata_with(
         self,
         metadata: Any,  # noqa: ANN401
         spark_schema: Mapping[str, Any],
@@ -137,7 +137,7 @@ class DeltaJava:
             metadata.createdTime(),
         )
 
-    def renamed(self, metadata: Any, name: str) -> Any:  # noqa: ANN401
+    def metadata_named(self, metadata: Any, name: str) -> Any:  # noqa: ANN401
         """Return the metadata of a table with another name."""
         return metadata.copy(
             metadata.id(),
@@ -191,7 +191,7 @@ class DeltaJava:
             gathered.add(item)
         return self.type(_CONVERTERS).asScala(gathered).toSeq()
 
-    def listed(self, sequence: Any) -> list[Any]:  # noqa: ANN401
+    def to_list(self, sequence: Any) -> list[Any]:  # noqa: ANN401
         """Return what is in a Scala sequence."""
         return list(self.type(_CONVERTERS).asJava(sequence))
 
@@ -210,7 +210,7 @@ class Actions:
 
     def remove_all(self, transaction: Any) -> None:  # noqa: ANN401
         """Remove all files; another commit meanwhile is a conflict then."""
-        self._items += [file.remove() for file in self._java.listed(transaction.filterFiles())]
+        self._items += [file.remove() for file in self._java.to_list(transaction.filterFiles())]
 
     def add_json(self, texts: Iterable[str]) -> None:
         """Add actions that are written as in a log."""
@@ -218,10 +218,10 @@ class Actions:
 
     def add_files(self, files: Any) -> None:  # noqa: ANN401
         """Add files that the transaction has written."""
-        self._items += self._java.listed(files)
+        self._items += self._java.to_list(files)
 
-    def note(self, key: str, version: int) -> None:
-        """Note the version of an application."""
+    def add_txn(self, key: str, version: int) -> None:
+        """Add a `txn` action: the version of an application."""
         now = int(time.time() * 1000)
         self.add_json([json.dumps({"txn": {"appId": key, "version": version, "lastUpdated": now}})])
 
@@ -229,11 +229,11 @@ class Actions:
         """Put files that the transaction has written in the place of others with the same rows."""
         now = int(time.time() * 1000)
         self._items += [file.removeWithTimestamp(now, False) for file in old]
-        for file in self._java.listed(new):
+        for file in self._java.to_list(new):
             ((kind, details),) = json.loads(file.json()).items()
             self.add_json([json.dumps({kind: {**details, "dataChange": False}})])
 
-    def decoded(self) -> Iterator[dict[str, Any]]:
+    def decode(self) -> Iterator[dict[str, Any]]:
         """Yield the actions as a log has them."""
         return (json.loads(item.json()) for item in self._items)
 

@@ -91,21 +91,21 @@ def _pin(relation: Relation, time_point: TimePoint, session: SparkSession) -> st
     value = time_point.value
     match time_point.unit:
         case TimeUnit.VERSION if not value.isdecimal():
-            found = _first_id(session, f"{relation.name}.refs", f"name = {text_literal(value)}")
+            pin = _first_id(session, f"{relation.name}.refs", f"name = {text_literal(value)}")
         case TimeUnit.TIMESTAMP:
             micros = (time_point.moment() - _EPOCH) // timedelta(microseconds=1)
             past = f"made_current_at <= TIMESTAMP_MICROS({micros}) ORDER BY made_current_at DESC"
-            found = _first_id(session, f"{relation.name}.history", past)
+            pin = _first_id(session, f"{relation.name}.history", past)
         case TimeUnit.SNAPSHOT if value == _EMPTY or value.startswith(_ALTERED):
-            found = value
+            pin = value
         case _:
             known = f"CAST(snapshot_id AS STRING) = {text_literal(value)}"
-            found = _first_id(session, f"{relation.name}.snapshots", known)
-    if found is None:
+            pin = _first_id(session, f"{relation.name}.snapshots", known)
+    if pin is None:
         raise NotFoundError(
             "version at timestamp" if time_point.unit is TimeUnit.TIMESTAMP else time_point.unit, value
         )
-    return found
+    return pin
 
 
 def _frame(relation: Relation, pin: str, session: SparkSession) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The tables of a Spark catalog, asked for now and then."""
+"""The tables of a Spark catalog, listed again every few seconds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sparkport.errors import NotFoundError, PreconditionError, SparkportError
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.relations import Relation, Unreadable, read_relation
 from sparkport.spark.external.show_commands import Namespace, attempt, child_namespaces, read_namespace
+from sparkport.spark.storage.filesystem import is_local
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -29,17 +30,17 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What was found at a path, and until when to believe it."""
+class _CachedRelation:
+    """The relation at a path, and until when it counts as fresh."""
 
-    found: Relation | Unreadable
+    relation: Relation | Unreadable
     until: float
 
 
 class SessionListing:
     """Remembers for a few seconds what a catalog holds; a large one is asked less often.
 
-    Of a table nothing is asked before somebody wants to know.
+    A table is described only when somebody asks for it.
     """
 
     def __init__(self, catalog: str, engine: Engine, *, clock: Callable[[], float] = time.time) -> None:
@@ -51,7 +52,7 @@ class SessionListing:
         self._version = int(clock() * 1000)
         self._namespaces: Mapping[str, Namespace] = {}
         self._until = float("-inf")
-        self._known: dict[Path, _Known] = {}
+        self._cached: dict[Path, _CachedRelation] = {}
         self._left_out: dict[Path, str] = {}
 
     def namespaces(self, call: Call, *, fresh: bool = False) -> Mapping[str, Namespace]:
@@ -59,39 +60,39 @@ class SessionListing:
         with self._alone(call):
             began = self._clock()
             if fresh or began >= self._until:
-                found = self._look(call)
+                namespaces = self._look(call)
                 self._until = self._next_look(began)
-                if found != self._namespaces:
-                    self._namespaces = found
+                if namespaces != self._namespaces:
+                    self._namespaces = namespaces
                     self._raise_version()
             return self._namespaces
 
     def relations(
         self, call: Call, paths: Iterable[Path], *, fresh: bool = False
     ) -> dict[Path, Relation | Unreadable]:
-        """Return what there is at each path; with `fresh`, what there is now."""
+        """Return the relation at each path; with `fresh`, as it is now."""
         with self._alone(call):
-            wanted = list(paths)
-            self._refresh(call, [path for path in wanted if fresh or self._is_stale(path)])
-            return {path: self._known[path].found for path in wanted}
+            paths = list(paths)
+            self._refresh(call, [path for path in paths if fresh or self._is_stale(path)])
+            return {path: self._cached[path].relation for path in paths}
 
     def version(self, call: Call) -> int:
-        """Return a number that rises when anything that was told would be told otherwise now."""
+        """Return a number that rises when anything that clients have seen has changed."""
         with self._alone(call):
             listed = {
                 (self.catalog, *namespace.parts, table)
                 for namespace in self.namespaces(call).values()
                 for table in namespace.tables
             }
-            self._known = {path: known for path, known in self._known.items() if path in listed}
-            self._refresh(call, [path for path in self._known if self._is_stale(path)])
+            self._cached = {path: cached for path, cached in self._cached.items() if path in listed}
+            self._refresh(call, [path for path in self._cached if self._is_stale(path)])
             return self._version
 
     def _look(self, call: Call) -> dict[str, Namespace]:
         level = self._engine.jobs.run(call, self.catalog, functools.partial(self._children, ()))
         if isinstance(level, SparkportError):
             raise PreconditionError(f"catalog '{self.catalog}' cannot be listed: {level}") from level
-        found: dict[str, Namespace] = {}
+        namespaces: dict[str, Namespace] = {}
         while level:
             works = [functools.partial(self._look_into, parts) for parts in level]
             looks = self._engine.jobs.map_ordered(call, self.catalog, works, ahead=_AHEAD)
@@ -100,10 +101,10 @@ class SessionListing:
                 if isinstance(namespace, SparkportError):
                     self._leave_out("schema", (self.catalog, *parts), str(namespace))
                 else:
-                    found[namespace.name] = namespace
+                    namespaces[namespace.name] = namespace
                 deeper += children
             level = deeper
-        return found
+        return namespaces
 
     def _look_into(self, parts: Path, session: SparkSession) -> tuple[Namespace | SparkportError, list[Path]]:
         children = self._children(parts, session)
@@ -114,15 +115,15 @@ class SessionListing:
         return attempt(lambda: child_namespaces(session, self.catalog, parts))
 
     def _is_stale(self, path: Path) -> bool:
-        known = self._known.get(path)
-        return known is None or self._clock() >= known.until or self._has_moved(known.found)
+        cached = self._cached.get(path)
+        return cached is None or self._clock() >= cached.until or self._has_moved(cached.relation)
 
-    def _has_moved(self, found: Relation | Unreadable) -> bool:
-        """Tell whether a Delta table on the local disk, where a look costs nothing, has another version."""
-        if isinstance(found, Unreadable) or found.root is None or "://" in found.root:
+    def _has_moved(self, relation: Relation | Unreadable) -> bool:
+        """Return whether a Delta table on the local disk, which is cheap to check, has another version."""
+        if isinstance(relation, Unreadable) or relation.root is None or not is_local(relation.root):
             return False
         try:
-            return self._engine.log(found.root).newest_version() != found.version
+            return self._engine.log(relation.root).newest_version() != relation.version
         except NotFoundError:
             return True
 
@@ -131,12 +132,12 @@ class SessionListing:
             return
         began = self._clock()
         works = [functools.partial(read_relation, self._engine, path) for path in paths]
-        found = list(self._engine.jobs.map_ordered(call, self.catalog, works, ahead=_AHEAD))
+        relations = list(self._engine.jobs.map_ordered(call, self.catalog, works, ahead=_AHEAD))
         until = self._next_look(began)
-        for path, relation in zip(paths, found, strict=True):
-            before = self._known.get(path)
-            self._known[path] = _Known(relation, until)
-            if before is not None and before.found != relation:
+        for path, relation in zip(paths, relations, strict=True):
+            before = self._cached.get(path)
+            self._cached[path] = _CachedRelation(relation, until)
+            if before is not None and before.relation != relation:
                 self._raise_version()
             if isinstance(relation, Unreadable):
                 self._leave_out("table", path, relation.reason)
@@ -146,7 +147,7 @@ class SessionListing:
         return now + max(_SECONDS, _SHARE * (now - began))
 
     def _leave_out(self, kind: str, path: Path, reason: str) -> None:
-        """Note, once, why something is not in the listing."""
+        """Log, once, why something is not in the listing."""
         if self._left_out.get(path) != reason:
             self._left_out[path] = reason
             _log.warning(f"{kind} left out of the listing", name=".".join(path), reason=reason)
@@ -156,7 +157,7 @@ class SessionListing:
 
     @contextlib.contextmanager
     def _alone(self, call: Call) -> Iterator[None]:
-        """Let one call at a time ask Spark; the others use what it hears."""
+        """Let one call at a time ask Spark; the others use its answer."""
         call.check()
         while not self._looking.acquire(timeout=_CHECK_SECONDS):
             call.check()

@@ -54,17 +54,17 @@ class Unreadable:
     reason: str
 
     def error(self) -> SparkportError:
-        """Return what to tell whoever asks for it."""
+        """Return the error for whoever asks for it."""
         return PreconditionError(f"table '{'.'.join(self.path[1:])}' cannot be read: {self.reason}")
 
 
 def read_relation(engine: Engine, path: tuple[str, ...], session: SparkSession) -> Relation | Unreadable:
-    """Find out what a table or view is. No job is run."""
+    """Return what a table or view is, without running a job."""
     match attempt(functools.partial(_read, engine, path, session)):
         case SparkportError() as error:
             return Unreadable(path, str(error))
-        case found:
-            return found
+        case relation:
+            return relation
 
 
 @functools.lru_cache(maxsize=1024)
@@ -72,14 +72,14 @@ def relation_columns(spark_schema: str) -> tuple[TableColumn, ...]:
     """Return the columns for a Spark schema in JSON; ids that sparkport keeps in a table are not shown."""
     fields = json.loads(spark_schema)["fields"]
     return tuple(
-        text_column(field) if _is_told_as_text(field["type"]) else column_of(field)
+        text_column(field) if _is_shown_as_text(field["type"]) else column_of(field)
         for field in fields
         if ROWID_KEY not in field["metadata"]
     )
 
 
-def _is_told_as_text(spark_type: SparkType) -> bool:
-    """Tell whether Spark cannot make Arrow of a type for what is inside of it: nothing, or months."""
+def _is_shown_as_text(spark_type: SparkType) -> bool:
+    """Return whether Spark cannot make Arrow of a type for what is inside of it: nothing, or months."""
     if isinstance(spark_type, str):
         return False
     return any(leaf == "void" or is_year_month(leaf) for leaf in leaves(spark_type))
@@ -114,8 +114,8 @@ def _delta_version(engine: Engine, described: Description, root: str) -> int | N
     if described.provider != "delta" or not described.location:
         return None
     try:
-        heading = engine.log(root).heading()
+        header = engine.log(root).header()
     except (SparkportError, OSError, pa.ArrowException):
         return None  # Spark may know how to get there
-    features = heading.protocol.reader_features | heading.protocol.writer_features
-    return None if features & _CATALOG_MANAGED else heading.version
+    features = header.protocol.reader_features | header.protocol.writer_features
+    return None if features & _CATALOG_MANAGED else header.version

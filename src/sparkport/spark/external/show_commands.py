@@ -23,7 +23,7 @@ from sparkport.errors import (
     SparkportError,
     UnavailableError,
 )
-from sparkport.spark.errors import clean_message, is_session_lost, translated
+from sparkport.spark.errors import RejectedStatementError, clean_message, is_session_lost, translate
 from sparkport.spark.sql_names import quoted
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
@@ -58,10 +58,10 @@ class Description:
 
 
 def quote_for_sql(*path: str) -> str:
-    """Return the name of a thing for a statement. Raises InvalidRequestError if Spark cannot be told it."""
+    """Return a quoted name for a statement. Raises InvalidRequestError if Spark SQL cannot write it."""
     if any("${" in part for part in path):
         # Spark puts settings in the place of these before it parses, quoted or not.
-        raise InvalidRequestError(f"Spark cannot be asked for a name with '${{' in it: {'.'.join(path)}")
+        raise InvalidRequestError(f"'{'.'.join(path)}' cannot be read: Spark does not support '${{' in names")
     return quoted(*path)
 
 
@@ -101,26 +101,26 @@ def describe(session: SparkSession, name: str) -> Description:
 
 
 def attempt(work: Callable[[], T]) -> T | SparkportError:
-    """Return what work gives, or why a table does not let it; raise where that is not the table's fault."""
+    """Return the result of work, or the error if it is the table's fault; raise other errors."""
     try:
         return work()
     except SparkportError as error:
         return error
     except (PySparkException, Py4JError) as error:
-        ours = translated(error) or PreconditionError(clean_message(str(error)))
+        ours = translate(error)
         lost = isinstance(ours, UnavailableError | CancelledError | DeadlineExceededError)
         if lost or is_session_lost(error):
             raise
+        if ours is None or isinstance(ours, RejectedStatementError):
+            return PreconditionError(str(ours or clean_message(str(error))))
         return ours
 
 
 def _path(text: str) -> tuple[str, ...]:
     """Return the parts of a namespace as Spark writes it, quoted where it thinks fit."""
-    return tuple(
-        found[1].replace("``", "`") if found[2] is None else found[2] for found in _PART.finditer(text)
-    )
+    return tuple(part[1].replace("``", "`") if part[2] is None else part[2] for part in _PART.finditer(text))
 
 
 def _details(rows: list[Row]) -> dict[str, str]:
-    heading = max((at for at, row in enumerate(rows) if row[0] in _DETAILS), default=len(rows))
-    return {row[0]: row[1] or "" for row in rows[heading + 1 :]}
+    title = max((at for at, row in enumerate(rows) if row[0] in _DETAILS), default=len(rows))
+    return {row[0]: row[1] or "" for row in rows[title + 1 :]}

@@ -13,8 +13,9 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint
 from sparkport.catalog.tables import ColumnStatistics, TableConstraints, TableKind
-from sparkport.errors import ConflictError, InvalidRequestError
+from sparkport.errors import ConflictError, InvalidRequestError, PreconditionError
 from sparkport.spark.engine import Engine
+from sparkport.spark.errors import RejectedStatementError
 from sparkport.spark.external.relations import Relation, comparable_columns, relation_columns
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.planned_scan import PlannedDeltaScan
@@ -22,13 +23,14 @@ from sparkport.spark.read import sql_scan
 from sparkport.spark.read.sql_query import narrowed
 from sparkport.spark.read.sql_scan import Query
 from sparkport.spark.session.jobs import Jobs
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.types import decode_batches
 from sparkport.spark.warehouse.listing import TableEntry
 
 
 class SessionTable:
-    """A table in any format, or a view. It has no history: a scan reads what is there."""
+    """A table in any format, or a view. It has no history: a scan reads its present rows."""
 
     def __init__(self, relation: Relation, engine: Engine) -> None:
         self._relation = relation
@@ -57,9 +59,19 @@ class SessionTable:
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read the rows: projected, filtered, cut to the limit."""
         if options.time_point is not None:
-            raise InvalidRequestError(f"table '{self.name}' has no history to travel in")
+            raise InvalidRequestError(f"table '{self.name}' does not support time travel")
+        call.check()
         read = functools.partial(_newest, self._relation.name)
-        return scan_query(self._engine, call, str(self), read, self._relation.spark_schema, options)
+        spark_schema = self._relation.spark_schema
+        stored = stored_rows(self._engine.jobs, call, str(self), read, spark_schema, options)
+        return decoded_rows(self._readable(stored), spark_schema, options)
+
+    def _readable(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches. Raises PreconditionError where Spark rejects the view's own statement."""
+        try:
+            yield from batches
+        except RejectedStatementError as error:
+            raise PreconditionError(f"table '{self}' cannot be read: {error}") from error
 
     def __str__(self) -> str:
         return str(self._relation)
@@ -115,7 +127,7 @@ class NamedDeltaTable:
 
     def column_statistics(self, call: Call, column: str) -> ColumnStatistics:
         """Return what the log is sure of."""
-        if "://" not in self._root:
+        if is_local(self._root):
             return self._table.column_statistics(call, column)
         # The catalog's version rises a little later than that of a table far away, and until then
         # clients would go on with statistics that are no longer true.
@@ -131,7 +143,7 @@ def exact_schema(spark_schema: str) -> pa.Schema:
 def scan_query(
     engine: Engine, call: Call, table: str, read: Query, spark_schema: str, options: ScanOptions
 ) -> pa.RecordBatchReader:
-    """Return the rows of what `read` gives, which must still have the columns that clients were told of."""
+    """Return the rows of what `read` gives, which must still have the columns that clients know."""
     call.check()
     return decoded_rows(
         stored_rows(engine.jobs, call, table, read, spark_schema, options), spark_schema, options
@@ -144,7 +156,7 @@ def stored_rows(
     """Yield the rows of what `read` gives with the values that Spark has."""
     if options.slice is not None and options.slice.index > 0:
         return iter(())  # all of it is in the first
-    columns = _projected(spark_schema, options)
+    columns = _projection(spark_schema, options)
     query = functools.partial(_query, table, read, spark_schema, columns, options)
     return sql_scan.scan(jobs, call, table, query, [column.stored for column in columns])
 
@@ -153,19 +165,19 @@ def decoded_rows(
     stored: Iterable[pa.RecordBatch], spark_schema: str, options: ScanOptions
 ) -> pa.RecordBatchReader:
     """Return stored rows with the values that clients see."""
-    projected = pa.schema([column.exact for column in _projected(spark_schema, options)])
+    projected = pa.schema([column.exact for column in _projection(spark_schema, options)])
     batches = itertools.chain.from_iterable(decode_batches(batch, projected) for batch in stored)
     return pa.RecordBatchReader.from_batches(projected, batches)
 
 
-def _projected(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
+def _projection(spark_schema: str, options: ScanOptions) -> list[TableColumn]:
     columns, full = relation_columns(spark_schema), exact_schema(spark_schema)
     names = full.names if options.columns is None else options.columns
     return [columns[find_column(full, name)] for name in names]
 
 
 def _newest(name: str, session: SparkSession) -> DataFrame:
-    # Else Spark reads the files that it found there the last time.
+    # Else Spark reads the files that it found the last time.
     session.catalog.refreshTable(name)
     return session.table(name)
 
@@ -174,16 +186,16 @@ def _query(
     table: str,
     read: Query,
     spark_schema: str,
-    wanted: Sequence[TableColumn],
+    columns: Sequence[TableColumn],
     options: ScanOptions,
     session: SparkSession,
 ) -> DataFrame:
     frame = read(session)
     current = {column.logical: column.stored.type for column in relation_columns(frame.schema.json())}
-    if any(current.get(column.logical) != column.stored.type for column in wanted):
+    if any(current.get(column.logical) != column.stored.type for column in columns):
         raise ConflictError(table, "its columns have changed")
-    found = narrowed(frame, comparable_columns(spark_schema), wanted, options.filter)
+    rows = narrowed(frame, comparable_columns(spark_schema), columns, options.filter)
     # The filter may let more pass than the client will, so that there is no telling where to stop.
     if options.filter is None and options.limit is not None and options.limit > 0:
-        return found.limit(options.limit)
-    return found
+        return rows.limit(options.limit)
+    return rows

@@ -19,12 +19,12 @@ from sparkport.spark.user_functions import SparkScalars
 SCHEMA = "sparkport"
 COMMENT = "Functions of Delta tables and Spark"
 _HOW = "query is off on this server; it is switched on with `sparkport serve --allow-query`"
-_CONNECT = "query is not there over Spark Connect, where a statement cannot be checked before it runs"
+_CONNECT = "query is not available over Spark Connect: statements cannot be checked there before they run"
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFlags:
-    """What is on: the functions as such, and `query`, which lets clients use Spark for so many seconds."""
+    """Which functions are enabled: all of them, and `query` with its time limit in seconds."""
 
     functions: bool = True
     query: bool = False

@@ -86,8 +86,8 @@ class Detail(_OfTable):
         """Read the log; Spark has no part in it."""
         del options
         table = delta_table(call, self._catalog, parameters[0])
-        found = self._snapshot(call, table)
-        metadata, protocol = found.metadata, found.protocol
+        snapshot = self._snapshot(call, table)
+        metadata, protocol = snapshot.metadata, snapshot.protocol
         row = {
             "format": "delta",
             "id": metadata.table_id,
@@ -95,12 +95,12 @@ class Detail(_OfTable):
             "description": metadata.description,
             "location": _relative(table.root, self._engine.warehouse.root),
             "created_at": None if metadata.created_ms is None else metadata.created_ms * 1000,
-            "last_modified": found.timestamp_ms * 1000,
-            "version": found.version,
+            "last_modified": snapshot.timestamp_ms * 1000,
+            "version": snapshot.version,
             "partition_columns": list(metadata.partition_columns),
-            "num_files": len(found.files),
-            "num_rows": found.row_count,
-            "size_in_bytes": sum(file.size for file in found.files),
+            "num_files": len(snapshot.files),
+            "num_rows": snapshot.row_count,
+            "size_in_bytes": sum(file.size for file in snapshot.files),
             "properties": sorted(metadata.configuration.items()),
             "min_reader_version": protocol.min_reader,
             "min_writer_version": protocol.min_writer,
@@ -140,9 +140,9 @@ class Files(_OfTable):
         """Read the log; Spark has no part in it."""
         del options
         table = delta_table(call, self._catalog, parameters[0])
-        found = self._snapshot(call, table, parameters[1])
-        logical = {column.physical.name: column.logical for column in table_columns(found.metadata)}
-        return self._reader(call, (_file_row(file, table.root, logical) for file in found.files))
+        snapshot = self._snapshot(call, table, parameters[1])
+        logical = {column.physical.name: column.logical for column in table_columns(snapshot.metadata)}
+        return self._reader(call, (_file_row(file, table.root, logical) for file in snapshot.files))
 
 
 class History(_OfTable):

@@ -62,12 +62,12 @@ class Dropped:
         for table in self._trash.tables():
             if schema is not None and table.schema.lower() != schema.lower():
                 continue
-            heading = _heading(table)
+            header = _header(table)
             row = {
                 "schema": table.schema,
                 "table": table.name,
-                "table_id": heading and heading.metadata.table_id,
-                "version": heading and heading.version,
+                "table_id": header and header.metadata.table_id,
+                "version": header and header.version,
                 "dropped_at": _time(table.dropped_ms),
                 "expires_at": _time(self._trash.expires_ms(table)),
                 "size_in_bytes": _size(table.folder),
@@ -98,8 +98,8 @@ class UndropTable:
         return pa.RecordBatchReader.from_batches(self.columns, self._batches(call, *_name(parameters)))
 
     def _batches(self, call: Call, schema: str, table: str) -> Iterator[pa.RecordBatch]:
-        found = self._undrop(call, schema, table)
-        row = {"schema": found.schema, "table": found.name, "dropped_at": _time(found.dropped_ms)}
+        dropped = self._undrop(call, schema, table)
+        row = {"schema": dropped.schema, "table": dropped.name, "dropped_at": _time(dropped.dropped_ms)}
         yield pa.RecordBatch.from_pylist([row], self.columns)
 
 
@@ -109,10 +109,10 @@ def _name(parameters: Sequence[Any]) -> tuple[str, str]:
     return schema_and_table(parameters[0])
 
 
-def _heading(table: DroppedTable) -> TableHeader | None:
-    """Return what the log of a table says; nothing if it is damaged, or the table on its way elsewhere."""
+def _header(table: DroppedTable) -> TableHeader | None:
+    """Return the header of a dropped table; None if its log is damaged, or it is being restored."""
     try:
-        return DeltaLog(str(table.folder)).heading()
+        return DeltaLog(str(table.folder)).header()
     except (SparkportError, OSError):
         return None
 

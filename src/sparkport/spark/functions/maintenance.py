@@ -1,4 +1,4 @@
-"""`optimize` and `vacuum`: Delta's upkeep of a table, told step by step."""
+"""`optimize` and `vacuum`: Delta's maintenance of a table, with progress reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparkport.spark.table import DeltaTable
 
 _TABLE = Parameter("table", pa.string())
 _WEEK = 168.0
-_LONGEST = 24.0 * 366 * 100
+_MAX_HOURS = 24.0 * 366 * 100
 _REPORT_SECONDS = 1.0
 COLUMNS = pa.schema(
     [
@@ -61,13 +61,13 @@ class _Maintenance:
         return COLUMNS
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
-        """Run the work and tell of it."""
+        """Run the work and report its progress."""
         del options
         table = delta_table(call, self._catalog, parameters[0])
         work = self._work(table, parameters)
-        return pa.RecordBatchReader.from_batches(COLUMNS, self._told(call, table, work))
+        return pa.RecordBatchReader.from_batches(COLUMNS, self._run(call, table, work))
 
-    def _told(self, call: Call, table: DeltaTable, work: Work[Outcome]) -> Iterator[pa.RecordBatch]:
+    def _run(self, call: Call, table: DeltaTable, work: Work[Outcome]) -> Iterator[pa.RecordBatch]:
         yield _row("waiting", {})
         with contextlib.ExitStack() as inside:
             inside.enter_context(table.versions.lock.shared(call))
@@ -118,8 +118,8 @@ class Vacuum(_Maintenance):
 
     def _work(self, table: DeltaTable, parameters: Sequence[Any]) -> Work[Outcome]:
         hours = parameters[1]
-        if hours is None or not 0 <= hours <= _LONGEST:
-            raise InvalidRequestError(f"vacuum keeps the files of some hours, not of {hours}")
+        if hours is None or not 0 <= hours <= _MAX_HOURS:
+            raise InvalidRequestError(f"the hours for vacuum must be from 0 to {_MAX_HOURS:g}, not {hours}")
         return functools.partial(_vacuum, table.root, hours)
 
 
@@ -141,15 +141,15 @@ def _vacuum(root: str, hours: float, session: SparkSession) -> Outcome:
     before = session.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"]
     session.sql(f"VACUUM {table} RETAIN {hours:.6f} HOURS").collect()
     # The command itself says nothing; what it did is in the log, unless that was switched off.
-    said: dict[str, str] = {}
+    metrics: dict[str, str] = {}
     for row in session.sql(f"DESCRIBE HISTORY {table} LIMIT 2").collect():
         if row["version"] > before and row["operation"].startswith("VACUUM"):
-            said |= row["operationMetrics"] or {}
+            metrics |= row["operationMetrics"] or {}
     return {
         "files_added": 0,
-        "files_removed": _number(said.get("numDeletedFiles")),
+        "files_removed": _number(metrics.get("numDeletedFiles")),
         "bytes_added": 0,
-        "bytes_removed": _number(said.get("sizeOfDataToDelete")),
+        "bytes_removed": _number(metrics.get("sizeOfDataToDelete")),
     }
 
 

@@ -20,12 +20,12 @@ def split_name(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     position, is_open = 0, True
     while is_open:
-        found = _PART.match(text, position)
-        if found is None:
+        part = _PART.match(text, position)
+        if part is None:
             raise InvalidRequestError(f"{text!r} is not the name of a table: write schema.table")
-        double, back, bare, dot = found.groups()
+        double, back, bare, dot = part.groups()
         parts.append(double.replace('""', '"') if double else back.replace("``", "`") if back else str(bare))
-        position, is_open = found.end(), dot == "."
+        position, is_open = part.end(), dot == "."
     return tuple(parts)
 
 

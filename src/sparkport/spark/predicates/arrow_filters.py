@@ -61,13 +61,15 @@ def _expression(condition: Condition) -> pc.Expression | None:
         case Truth(value):
             return None if value else pc.scalar(False)
         case AllOf(parts):
-            known = [said for part in _affordable(parts) if (said := _expression(part)) is not None]
-            return _joined(operator.and_, known) if known else None
+            expressions = [
+                expression for part in _affordable(parts) if (expression := _expression(part)) is not None
+            ]
+            return _join(operator.and_, expressions) if expressions else None
         case AnyOf(parts):
             if sum(map(size, parts)) > _MAX_TESTS:
                 return None
-            branches = [said for part in parts if (said := _expression(part)) is not None]
-            return _joined(operator.or_, branches) if len(branches) == len(parts) else None
+            branches = [expression for part in parts if (expression := _expression(part)) is not None]
+            return _join(operator.or_, branches) if len(branches) == len(parts) else None
         case Null(target, negated):
             field = pc.field(*target.path)
             return field.is_valid() if negated else field.is_null()
@@ -82,8 +84,8 @@ def _expression(condition: Condition) -> pc.Expression | None:
             is_member = _is_member_float if target.is_float else _is_member
             return is_member(pc.field(*target.path), literals, negated)
         case Matches(target, pattern, negated):
-            found = _TESTS[pattern.kind](pc.field(*target.path), pattern.text)
-            return ~found if negated else found
+            matches = _TESTS[pattern.kind](pc.field(*target.path), pattern.text)
+            return ~matches if negated else matches
 
 
 def _affordable(parts: Sequence[Condition]) -> list[Condition]:
@@ -96,12 +98,12 @@ def _affordable(parts: Sequence[Condition]) -> list[Condition]:
     return kept
 
 
-def _joined(join: Callable[[Any, Any], Any], parts: Sequence[pc.Expression]) -> pc.Expression:
+def _join(join: Callable[[Any, Any], Any], parts: Sequence[pc.Expression]) -> pc.Expression:
     """Join in halves, so that the expression is shallow."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    return join(_joined(join, parts[:middle]), _joined(join, parts[middle:]))
+    return join(_join(join, parts[:middle]), _join(join, parts[middle:]))
 
 
 def _compare(field: pc.Expression, relation: ComparisonOperator, literal: pa.Scalar) -> pc.Expression:
@@ -109,8 +111,8 @@ def _compare(field: pc.Expression, relation: ComparisonOperator, literal: pa.Sca
 
 
 def _is_member(field: pc.Expression, literals: Sequence[pa.Scalar], negated: bool) -> pc.Expression:
-    found = field.isin(pa.array(literals, literals[0].type))
-    return field.is_valid() & ~found if negated else found
+    matches = field.isin(pa.array(literals, literals[0].type))
+    return field.is_valid() & ~matches if negated else matches
 
 
 def _is_member_float(field: pc.Expression, literals: Sequence[pa.Scalar], negated: bool) -> pc.Expression:
@@ -118,11 +120,11 @@ def _is_member_float(field: pc.Expression, literals: Sequence[pa.Scalar], negate
     kind, values = literals[0].type, [literal.as_py() for literal in literals]
     numbers = [value for value in values if not math.isnan(value)]
     zeros = [0.0, -0.0] if 0.0 in numbers else []
-    found = field.isin(pa.array(numbers + zeros, kind))
+    matches = field.isin(pa.array(numbers + zeros, kind))
     has_nan = len(numbers) < len(values)
     if not negated:
-        return found | _is_nan(field) if has_nan else found
-    others = field.is_valid() & ~found
+        return matches | _is_nan(field) if has_nan else matches
+    others = field.is_valid() & ~matches
     return others & ~field.is_nan() if has_nan else others | _is_nan(field)
 
 

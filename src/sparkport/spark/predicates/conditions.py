@@ -84,7 +84,7 @@ def all_of(parts: Iterable[Condition]) -> Condition:
     kept = [part for part in _flat(parts, AllOf) if part != ANYTHING]
     if NOTHING in kept:
         return NOTHING
-    kept = list(_gathered(kept, ComparisonOperator.NOT_EQUAL))
+    kept = list(_gather(kept, ComparisonOperator.NOT_EQUAL))
     match kept:
         case []:
             return ANYTHING
@@ -99,7 +99,7 @@ def any_of(parts: Iterable[Condition]) -> Condition:
     kept = [part for part in _flat(parts, AnyOf) if part != NOTHING]
     if ANYTHING in kept:
         return ANYTHING
-    kept = list(_gathered(kept, ComparisonOperator.EQUAL))
+    kept = list(_gather(kept, ComparisonOperator.EQUAL))
     match kept:
         case []:
             return NOTHING
@@ -122,7 +122,7 @@ def _flat(parts: Iterable[Condition], kind: type[AllOf | AnyOf]) -> Iterator[Con
             yield part
 
 
-def _gathered(parts: list[Condition], operator: ComparisonOperator) -> Iterator[Condition]:
+def _gather(parts: list[Condition], operator: ComparisonOperator) -> Iterator[Condition]:
     """Yield the parts with the tests of one column against several literals made one."""
     groups: dict[tuple[str, ...], list[Compare]] = {}
     for part in parts:

@@ -25,21 +25,21 @@ _BELOW = {ComparisonOperator.LESS, ComparisonOperator.LESS_OR_EQUAL, ComparisonO
 _ABOVE = {ComparisonOperator.GREATER, ComparisonOperator.GREATER_OR_EQUAL, ComparisonOperator.NOT_EQUAL}
 
 
-def fitted(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType) -> Fitted | None:
+def fit(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType) -> Fitted | None:
     """Return what `value operator constant` means for the values of a type; None if not known.
 
     The constant is not NULL and the operator none of those that treat NULL as a value.
     """
     if is_text(kind) and is_text(constant.type):
-        return operator, _wrapped(constant.as_py(), kind)
+        return operator, _wrap(constant.as_py(), kind)
     if is_binary(kind) and is_binary(constant.type):
-        return _fitted_binary(operator, constant.as_py(), kind)
+        return _fit_binary(operator, constant.as_py(), kind)
     if is_boolean(kind) and types.is_boolean(constant.type):
-        return _fitted_boolean(operator, constant.as_py(), kind)
+        return _fit_boolean(operator, constant.as_py(), kind)
     if types.is_float32(kind) or types.is_float64(kind):
-        return _fitted_float(operator, constant, kind)
+        return _fit_float(operator, constant, kind)
     if (own := grid(kind)) is not None:
-        return _fitted_on_grid(operator, constant, kind, own)
+        return _fit_on_grid(operator, constant, kind, own)
     if isinstance(kind, pa.BaseExtensionType) and constant.type == kind:
         return operator, constant
     return None
@@ -47,7 +47,7 @@ def fitted(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType)
 
 def constants_relate(operator: ComparisonOperator, left: pa.Scalar, right: pa.Scalar) -> bool | None:
     """Return whether two constants are in a relation; None if not known."""
-    match fitted(operator, right, left.type):
+    match fit(operator, right, left.type):
         case (changed, scalar):
             keys = sort_key(left), sort_key(scalar)
             return None if None in keys else in_relation(changed, *keys)
@@ -56,7 +56,7 @@ def constants_relate(operator: ComparisonOperator, left: pa.Scalar, right: pa.Sc
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as VARCHAR."""
+    """Return whether DuckDB compares the values as VARCHAR."""
     return bool(
         types.is_string(kind)
         or types.is_large_string(kind)
@@ -66,7 +66,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_binary(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as BLOB."""
+    """Return whether DuckDB compares the values as BLOB."""
     return bool(
         types.is_binary(kind)
         or types.is_large_binary(kind)
@@ -76,18 +76,18 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def is_boolean(kind: pa.DataType) -> bool:
-    """Tell whether DuckDB compares the values as BOOLEAN."""
+    """Return whether DuckDB compares the values as BOOLEAN."""
     return bool(types.is_boolean(kind) or isinstance(kind, pa.Bool8Type))
 
 
-def _wrapped(value: object, kind: pa.DataType) -> pa.Scalar:
+def _wrap(value: object, kind: pa.DataType) -> pa.Scalar:
     if isinstance(kind, pa.BaseExtensionType):
         stored = int(value) if isinstance(value, bool) else value
         return pa.ExtensionScalar.from_storage(kind, pa.scalar(stored, kind.storage_type))
     return pa.scalar(value, kind)
 
 
-def _fitted_binary(operator: ComparisonOperator, value: bytes, kind: pa.DataType) -> Fitted | None:
+def _fit_binary(operator: ComparisonOperator, value: bytes, kind: pa.DataType) -> Fitted | None:
     if not types.is_fixed_size_binary(kind) or len(value) == kind.byte_width:
         return operator, pa.scalar(value, kind)
     if operator in {ComparisonOperator.EQUAL, ComparisonOperator.NOT_EQUAL}:
@@ -95,14 +95,14 @@ def _fitted_binary(operator: ComparisonOperator, value: bytes, kind: pa.DataType
     return None
 
 
-def _fitted_boolean(operator: ComparisonOperator, value: bool, kind: pa.DataType) -> Fitted:
+def _fit_boolean(operator: ComparisonOperator, value: bool, kind: pa.DataType) -> Fitted:
     matching = [candidate for candidate in (False, True) if in_relation(operator, candidate, value)]
     if len(matching) == 1:
-        return ComparisonOperator.EQUAL, _wrapped(matching[0], kind)
+        return ComparisonOperator.EQUAL, _wrap(matching[0], kind)
     return bool(matching)
 
 
-def _fitted_float(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType) -> Fitted | None:
+def _fit_float(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType) -> Fitted | None:
     if types.is_integer(constant.type) and abs(constant.as_py()) <= _exact_integers(kind):
         return operator, pa.scalar(float(constant.as_py()), kind)
     if not (types.is_float32(constant.type) or types.is_float64(constant.type)):
@@ -119,7 +119,7 @@ def _fitted_float(operator: ComparisonOperator, constant: pa.Scalar, kind: pa.Da
     return _between(operator, pa.scalar(below, kind), pa.scalar(above, kind))
 
 
-def _fitted_on_grid(
+def _fit_on_grid(
     operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType, own: Grid
 ) -> Fitted | None:
     if types.is_floating(constant.type):

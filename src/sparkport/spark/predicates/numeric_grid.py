@@ -31,7 +31,7 @@ class Grid:
     infinite: int | None = None
 
     def covers(self, other: Grid) -> bool:
-        """Tell whether all values of the other grid are on this one."""
+        """Return whether all values of the other grid are on this one."""
         return (
             self.domain == other.domain
             and (other.step / self.step).denominator == 1

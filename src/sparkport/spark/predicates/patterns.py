@@ -67,7 +67,7 @@ def like(pattern: str, escape: str = "") -> Pattern | None:
         else:
             symbols.append((symbol, symbol not in "%_"))
     start = "".join(symbol for symbol, _ in itertools.takewhile(lambda pair: pair[1], symbols))
-    body = "".join(_quoted(symbol) if literal else _WILDCARDS[symbol] for symbol, literal in symbols)
+    body = "".join(_quote(symbol) if literal else _WILDCARDS[symbol] for symbol, literal in symbols)
     return Pattern(PatternKind.REGEX, _whole(body), start)
 
 
@@ -79,14 +79,14 @@ def ilike(pattern: str) -> Pattern | None:
     return Pattern(PatternKind.REGEX, _whole("".join(body)))
 
 
-def lowered(text: str) -> Pattern | None:
+def lower_pattern(text: str) -> Pattern | None:
     """Return the pattern of texts that lower() turns into this lower-case one; None as for ILIKE."""
     if not text.isascii():
         return None
     return Pattern(PatternKind.REGEX, _whole("".join(_any_case(symbol, _BECOMING_LOWER) for symbol in text)))
 
 
-def uppered(text: str) -> Pattern | None:
+def upper_pattern(text: str) -> Pattern | None:
     """Return the pattern of texts that upper() turns into this upper-case one; None as for ILIKE."""
     if not text.isascii():
         return None
@@ -109,11 +109,11 @@ def _whole(body: str) -> str:
     return rf"(?s)\A{body}\z"
 
 
-def _quoted(symbol: str) -> str:
+def _quote(symbol: str) -> str:
     return symbol if symbol in _LITERAL else f"\\x{{{ord(symbol):x}}}"
 
 
 def _any_case(symbol: str, more: dict[str, str]) -> str:
     if symbol not in string.ascii_letters:
-        return _quoted(symbol)
-    return f"[{symbol.lower()}{symbol.upper()}{''.join(map(_quoted, more.get(symbol, '')))}]"
+        return _quote(symbol)
+    return f"[{symbol.lower()}{symbol.upper()}{''.join(map(_quote, more.get(symbol, '')))}]"

@@ -39,14 +39,14 @@ class Bounds:
 
     @property
     def only_nulls(self) -> bool:
-        """Tell whether it is known that there is no value."""
+        """Return whether it is known that there is no value."""
         return (
             self.null_count is not None and self.row_count is not None and self.null_count >= self.row_count
         )
 
 
 def may_match(condition: Condition, bounds: Callable[[tuple[str, ...]], Bounds]) -> bool:
-    """Tell whether a row of a file may meet the condition; `bounds` answers for a physical path."""
+    """Return whether a row of a file may meet the condition; `bounds` answers for a physical path."""
     match condition:
         case Truth(value):
             return value
@@ -85,7 +85,7 @@ class _Range:
         return cls(least, greatest, bounds.only_nulls, target.is_float)
 
     def may_have(self, relation: ComparisonOperator, literal: pa.Scalar) -> bool:
-        """Tell whether a value may be in this relation to the literal."""
+        """Return whether a value may be in this relation to the literal."""
         if self.empty:
             return False
         if (key := sort_key(literal)) is None:

@@ -42,10 +42,10 @@ def _sql(condition: Condition) -> str | None:
         case Truth(value):
             return None if value else "false"
         case AllOf(parts):
-            known = [said for part in parts if (said := _sql(part)) is not None]
-            return f"({' AND '.join(known)})" if known else None
+            conditions = [text for part in parts if (text := _sql(part)) is not None]
+            return f"({' AND '.join(conditions)})" if conditions else None
         case AnyOf(parts):
-            branches = [said for part in parts if (said := _sql(part)) is not None]
+            branches = [text for part in parts if (text := _sql(part)) is not None]
             return f"({' OR '.join(branches)})" if len(branches) == len(parts) else None
         case Null(target, negated):
             name = identifier(*target.path)

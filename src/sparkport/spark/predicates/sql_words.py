@@ -20,7 +20,7 @@ _MAX_PRECISION = 38
 
 
 def identifier(*path: str) -> str | None:
-    """Return a name, or the path to a field, quoted; None if Spark cannot be told that name."""
+    """Return a name, or the path to a field, quoted; None if Spark SQL cannot write that name."""
     # Spark replaces ${...} by settings before it parses, quoted or not.
     if any("${" in name for name in path):
         return None

@@ -43,12 +43,12 @@ class ColumnTarget:
 
     @property
     def is_float(self) -> bool:
-        """Tell whether NaN can be stored."""
+        """Return whether NaN can be stored."""
         return bool(pa.types.is_floating(self.storage))
 
     @property
     def is_disguised(self) -> bool:
-        """Tell whether the values are of an extension type not registered here, with an order of its own."""
+        """Return whether the values are of an unregistered extension type, with an order of its own."""
         return _EXTENSION in (self.exact.metadata or {})
 
     def member(self, name: str) -> ColumnTarget | None:

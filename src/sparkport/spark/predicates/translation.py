@@ -42,7 +42,7 @@ from sparkport.spark.predicates.conditions import (
     all_of,
     any_of,
 )
-from sparkport.spark.predicates.constants import constants_relate, fitted, is_text
+from sparkport.spark.predicates.constants import constants_relate, fit, is_text
 from sparkport.spark.predicates.numeric_grid import grid
 from sparkport.spark.predicates.patterns import Pattern
 from sparkport.spark.predicates.targets import ColumnTarget
@@ -80,10 +80,10 @@ _TEXT_TESTS: dict[tuple[str, int], tuple[Callable[..., Pattern | None], bool]] =
     ("!~~*", 1): (patterns.ilike, False),
 }
 _CASE_MAPPINGS: dict[str, tuple[Callable[[str], str], Callable[[str], Pattern | None]]] = {
-    "lower": (str.lower, patterns.lowered),
-    "lcase": (str.lower, patterns.lowered),
-    "upper": (str.upper, patterns.uppered),
-    "ucase": (str.upper, patterns.uppered),
+    "lower": (str.lower, patterns.lower_pattern),
+    "lcase": (str.lower, patterns.lower_pattern),
+    "upper": (str.upper, patterns.upper_pattern),
+    "ucase": (str.upper, patterns.upper_pattern),
 }
 
 
@@ -249,7 +249,7 @@ def _test(operator: ComparisonOperator, target: ColumnTarget, constant: pa.Scala
 
 
 def _compare(operator: ComparisonOperator, target: ColumnTarget, constant: pa.Scalar) -> Condition:
-    match fitted(operator, constant, target.kind):
+    match fit(operator, constant, target.kind):
         case None:
             return ANYTHING
         case True:
@@ -301,7 +301,7 @@ def _texts(arguments: list[Expression]) -> list[str | None] | None:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType, lenient: bool) -> bool:
-    """Tell whether a cast gives values that compare with constants as the original values do."""
+    """Return whether a cast gives values that compare with constants as the original values do."""
     if is_text(source) and types.is_string(target):
         return True
     if types.is_floating(target):

@@ -45,30 +45,30 @@ class Query:
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns of the query, which is analysed for it but not run."""
-        limited = _limited(call, self._max_seconds)
+        limited = _limit_time(call, self._max_seconds)
         with self._limit(call):
-            return _shown(self._analysed(limited, _text(parameters))[1])
+            return _shown(self._analyse(limited, _text(parameters))[1])
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the query."""
-        sql, limited = _text(parameters), _limited(call, self._max_seconds)
+        sql, limited = _text(parameters), _limit_time(call, self._max_seconds)
         with self._limit(call):
-            tables, spark_schema = self._analysed(limited, sql)
+            tables, spark_schema = self._analyse(limited, sql)
         _shown(spark_schema)
         rows = self._runner.rows(limited, sql, tables, spark_schema, options)
-        return decoded_rows(self._bounded(call, rows), spark_schema, options)
+        return decoded_rows(self._within_limit(call, rows), spark_schema, options)
 
-    def _analysed(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
+    def _analyse(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
         tables = [self._find(call, name) for name in self._runner.table_names(call, sql)]
         return tables, self._runner.spark_schema(call, sql, tables)
 
-    def _bounded(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _within_limit(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with self._limit(call):
             yield from rows
 
     @contextlib.contextmanager
     def _limit(self, call: Call) -> Iterator[None]:
-        """Say whose limit it was that a query ran into."""
+        """Report the server's time limit as such, and not as the deadline of the call."""
         try:
             yield
         except DeadlineExceededError as error:
@@ -89,15 +89,17 @@ class Query:
                 pass
             case _:
                 raise NotFoundError("table", ".".join(name))
-        found = find_table(call, find_schema(call, self._catalog, schema), table)
-        assert isinstance(found, DeltaTable)
-        check_plain(found.schema)
-        check_plain(found.name)
-        return QueryTable(found.schema, found.name, found.root, found.versions.table_id)
+        delta_table = find_table(call, find_schema(call, self._catalog, schema), table)
+        assert isinstance(delta_table, DeltaTable)
+        check_plain(delta_table.schema)
+        check_plain(delta_table.name)
+        return QueryTable(
+            delta_table.schema, delta_table.name, delta_table.root, delta_table.versions.table_id
+        )
 
 
 class DisabledQuery:
-    """Stands where `query` would be: it is not listed, and says how it is switched on."""
+    """Stands in for `query`: it is not listed, and its error says how to switch it on."""
 
     name = NAME
     comment = _COMMENT
@@ -118,8 +120,8 @@ class DisabledQuery:
         return self.schema_for_parameters(call, parameters)
 
 
-def _limited(call: Call, max_seconds: float) -> Call:
-    """Return a call that is over when this one is, or after so many seconds."""
+def _limit_time(call: Call, max_seconds: float) -> Call:
+    """Return a call that ends when this one does, or after `max_seconds`."""
     remaining = call.remaining()
     seconds = max_seconds if remaining is None else min(remaining, max_seconds)
     limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id)

@@ -80,7 +80,7 @@ def send(stream: Stream, message: object) -> None:
 
 
 def receive(stream: Stream) -> Any:  # noqa: ANN401  (any of the messages)
-    """Read one message. Raises EOFError where the other end is gone."""
+    """Read one message. Raises EOFError when the other end is closed."""
     try:
         return pickle.load(stream)  # noqa: S301  (the other end is this program)
     except pickle.UnpicklingError as error:

@@ -58,7 +58,7 @@ def check_parsed(plan: Any, own_functions: Collection[str]) -> int:  # noqa: ANN
         if kind in (_FUNCTION, _GENERATOR, _TABLE_FUNCTION):
             _check_call(tree, own_functions)
         if not (_is_query(kind) or kind in VALUES or kind in UNRESOLVED_VALUES):
-            raise _refused(kind)
+            raise _refusal(kind)
         tables += kind == _UNRESOLVED_RELATION
     return tables
 
@@ -80,7 +80,7 @@ def check_analysed(
         elif kind == _ATTRIBUTE and _tells_of_files(node.get("dataType")):
             raise PermissionDeniedError(f"query does not allow Spark's own column '{node.get('name')}'")
         elif not (kind in OPERATORS or kind in VALUES or _is_known_call(node, own_functions)):
-            raise _refused(kind)
+            raise _refusal(kind)
 
 
 def _is_known_call(node: Node, own_functions: Collection[str]) -> bool:
@@ -147,7 +147,7 @@ def _is_query(kind: str) -> bool:
     return kind in OPERATORS or kind in UNRESOLVED
 
 
-def _refused(kind: str) -> Exception:
+def _refusal(kind: str) -> Exception:
     if kind.startswith((EXPRESSIONS, ANALYSIS)):
         return PermissionDeniedError(f"query does not allow this ({_simple(kind)})")
     return _no_query(kind)

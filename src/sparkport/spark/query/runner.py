@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkport.catalog.call import Call
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import SparkportError
-from sparkport.spark.errors import statement_failure
+from sparkport.spark.errors import client_statement_error
 from sparkport.spark.external.table import stored_rows
 from sparkport.spark.query.session import QuerySessions
 from sparkport.spark.query.tables import QueryTable
@@ -82,13 +82,13 @@ class SessionRunner(QueryRunner):
 
 @contextlib.contextmanager
 def _statement() -> Iterator[None]:
-    """Run a statement of a client's, whose values it is told about."""
+    """Run a statement that a client wrote: what is wrong with it is an error of the request."""
     try:
         yield
     except SparkportError:
         raise
     except Exception as error:
-        ours = statement_failure(error)
+        ours = client_statement_error(error)
         if ours is None:
             raise
         raise ours from error

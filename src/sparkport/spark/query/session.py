@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
-from sparkport.spark.delta_jvm.transactions import forget
+from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
-from sparkport.spark.query.tables import QueryTable, TableBindings, holding
+from sparkport.spark.query.tables import QueryTable, TableBindings, hold
 from sparkport.spark.sql_names import literal, quoted
 
 # Names in Spark's own catalog have nothing else in them.
@@ -47,7 +47,7 @@ class QuerySessions:
 
     def beside(self, call: Call, session: SparkSession) -> QuerySession:
         """Return the session for queries; another one when Spark has been started again."""
-        with holding(call, self._lock):
+        with hold(call, self._lock):
             if self._current is None or self._current[0] is not session:
                 made = _new_session(session)
                 self._current = session, QuerySession(made, self._register(made))
@@ -66,7 +66,7 @@ class QuerySession:
         """Return a query over these tables, analysed and not run. Raises for what is not allowed."""
         with self._active():
             self._parsed_names(sql)  # checks it: the analysis computes constants and reads files
-            with self._tables.using(call, tables):
+            with self._tables.bind(call, tables):
                 frame = self.session.sql(sql)
             analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
         rules.check_analysed(_json(analysed), {table.key for table in tables}, self.functions)
@@ -139,8 +139,8 @@ def _new_session(session: SparkSession) -> SparkSession:
 
 def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (Java objects)
     """Yield what names tables in a plan and its subqueries."""
-    for part in (plan, *_listed(plan.subqueriesAll())):
-        for leaf in _listed(part.collectLeaves()):
+    for part in (plan, *_to_list(plan.subqueriesAll())):
+        for leaf in _to_list(part.collectLeaves()):
             kind = leaf.nodeName()
             if kind == "RelationTimeTravel":
                 yield from _relations(leaf.relation())
@@ -151,7 +151,7 @@ def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (Java objects)
 def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
     if relation.isStreaming() or not relation.options().isEmpty():
         raise PermissionDeniedError("query does not allow streams, nor options of tables")
-    return tuple(map(str, _listed(relation.multipartIdentifier())))
+    return tuple(map(str, _to_list(relation.multipartIdentifier())))
 
 
 def _json(text: str) -> Any:  # noqa: ANN401
@@ -161,5 +161,5 @@ def _json(text: str) -> Any:  # noqa: ANN401
         raise InvalidRequestError("the query is nested too deeply") from error
 
 
-def _listed(sequence: Any) -> list[Any]:  # noqa: ANN401  (a Scala sequence)
+def _to_list(sequence: Any) -> list[Any]:  # noqa: ANN401  (a Scala sequence)
     return [sequence.apply(number) for number in range(sequence.size())]

@@ -31,7 +31,7 @@ class QueryTable:
 
 
 @contextlib.contextmanager
-def holding(call: Call, lock: threading.Lock) -> Iterator[None]:
+def hold(call: Call, lock: threading.Lock) -> Iterator[None]:
     """Hold a lock; wait for it as long as the call lives."""
     while not lock.acquire(timeout=_POLL_SECONDS):
         call.check()
@@ -65,13 +65,13 @@ class TableBindings:
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def using(self, call: Call, tables: Sequence[QueryTable]) -> Iterator[None]:
+    def bind(self, call: Call, tables: Sequence[QueryTable]) -> Iterator[None]:
         """Bind the names of these tables while a block runs; wait for that as long as the call lives."""
         named = _by_name(tables)
         uses = self._enter(call, named)
         try:
             for use in uses:
-                with holding(call, use.binding):
+                with hold(call, use.binding):
                     self._ensure_bound(use.table)
             yield
         finally:

@@ -1,6 +1,6 @@
 """The process for queries: a Spark of its own, which may hang or be killed without harm to the tables.
 
-Started by `query_process` as `python -m sparkport.spark.query.worker SOCKET`. Each request comes as
+Started by `query.process` as `python -m sparkport.spark.query.worker SOCKET`. Each request comes as
 a socket of its own through the one that the process is started with, whose end is the end of the process.
 """
 
@@ -90,7 +90,7 @@ def _answers(runner: SessionRunner, call: Call, request: Request) -> Iterator[An
 
 
 def _watch(connection: socket.socket, call: Call) -> None:
-    """Cancel the call when the server closes its end, which is the first thing that comes from there."""
+    """Cancel the call when the server closes its end; it sends nothing before that."""
     with contextlib.suppress(OSError):
         connection.recv(1, socket.MSG_PEEK)
     call.cancel()
@@ -105,11 +105,13 @@ def _end_stuck(host: SparkHost, jobs: Jobs) -> None:
         except SparkportError:  # Spark is being started again
             continue
         except Exception as error:  # noqa: BLE001  (nobody else would look at the next query)
-            _log.warning("the queries of Spark cannot be looked at", reason=type(error).__name__)
+            _log.warning("running queries could not be checked", reason=type(error).__name__)
             continue
         if stuck:
             _log.warning(
-                "Spark for queries is started again: a query did not end", seconds=CANCEL_SECONDS, count=stuck
+                "restarting Spark for queries: a cancelled query did not end",
+                seconds=CANCEL_SECONDS,
+                count=stuck,
             )
             host.kill()
 

@@ -101,7 +101,7 @@ class ArrowScan:
 
 
 def _spool(scan: FileScan, task: ScanTask, path: Path, session: SparkSession) -> Path:
-    work = functools.partial(parquet.spooled, scan.plan, scan.slices(task), str(path))
+    work = functools.partial(parquet.write_spool, scan.plan, scan.slices(task), str(path))
     session.sparkContext.parallelize([0], 1).mapPartitions(work).collect()
     return path
 

@@ -36,7 +36,7 @@ from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.readable import NEWEST_READER
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import exact_statistics
-from sparkport.spark.errors import VacuumedError, too_new
+from sparkport.spark.errors import MissingDataFileError, VacuumedError, too_new
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read import sql_scan
 from sparkport.spark.read.arrow_scan import ArrowScan, FileScan
@@ -231,12 +231,19 @@ class TableSnapshot:
         return sql_scan.scan(self.reader.jobs, call, self.table, query, fields)
 
     def _while_there(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches. Raises NotFoundError for the table if its files are gone because it was dropped."""
+        """Yield batches.
+
+        A missing file is a NotFoundError where the log explains it: the table was dropped, or the file was
+        removed by a later version.
+        """
         try:
             yield from batches
-        except VacuumedError:
-            if self.log.heading().metadata.table_id != self.metadata.table_id:
+        except MissingDataFileError as error:
+            newest = self.log.snapshot()
+            if newest.metadata.table_id != self.metadata.table_id:
                 raise NotFoundError("table", self.table) from None
+            if self.state.has_files_removed_by(newest):
+                raise VacuumedError(self.table) from error
             raise
 
 

@@ -29,7 +29,7 @@ _WARM_SECONDS = 180.0
 
 
 def train_in_background(settings: SparkSettings) -> subprocess.Popen[bytes] | None:
-    """Begin to make the archive with the lowest priority, unless there is one or no use for it.
+    """Start building the archive at the lowest priority, unless it exists or would not be used.
 
     The process goes on when the server ends before it is done.
     """

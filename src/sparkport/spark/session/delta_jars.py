@@ -14,7 +14,7 @@ from sparkport.errors import UnavailableError
 from sparkport.spark.session.java_home import JavaHome, find_java
 
 Progress = Callable[[str, int, int], None]
-"""Told the jar at work, how many are there already, and how many there are in all."""
+"""Called with the jar being fetched, how many are present already, and how many there are in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def _run_ivy(jar: Jar, attempt: Path, java: JavaHome, ivy_settings: str | None) 
         return f"no answer within {_FETCH_SECONDS} seconds"
     except OSError as error:
         return f"Java did not start ({error.strerror})"
-    return _told(ivy.stdout + ivy.stderr)
+    return _error_lines(ivy.stdout + ivy.stderr)
 
 
-def _told(output: str) -> str:
+def _error_lines(output: str) -> str:
     """Return the line of Ivy's output that says most."""
     lines = [line.strip(" \t:*") for line in output.splitlines()]
     telling = [

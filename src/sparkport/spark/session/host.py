@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call
 from sparkport.errors import SparkportError, UnavailableError
-from sparkport.spark.errors import is_session_lost, translated, user_failure
+from sparkport.spark.errors import RejectedStatementError, is_session_lost, translate, user_failure
 from sparkport.spark.session.capabilities import Capabilities
 from sparkport.spark.session.class_archive import archive_options
 from sparkport.spark.session.delta_jars import Progress, delta_jars
@@ -57,7 +57,7 @@ class SparkHost:
 
     The session starts in the background and is replaced when it is lost: calls
     that run then get UnavailableError, later ones wait for the new session.
-    A process has room for one host at a time: PySpark's state is the process's.
+    A process can have one host at a time: PySpark keeps its state per process.
     """
 
     def __init__(self, settings: SparkSettings, *, progress: Progress | None = None) -> None:
@@ -112,12 +112,12 @@ class SparkHost:
         link = self._wait(call)
         try:
             yield link.session
-        except SparkportError:
+        except (SparkportError, RejectedStatementError):
             raise
         except Exception as error:
             # Once its process is gone, PySpark fails in ways that say nothing of it.
             is_lost = self._is_lost(link, error)
-            ours = None if is_lost else translated(error, table) or user_failure(error)
+            ours = None if is_lost else translate(error, table) or user_failure(error)
             if is_lost or (ours is None and _is_dying(link)):
                 self._lose(link)
                 raise UnavailableError("Spark stopped while it worked on this call; try again") from error
@@ -181,7 +181,7 @@ class SparkHost:
                 _close(lost)
             link = self._connect() if self.is_connect else self._launch()
         except Exception as error:  # noqa: BLE001
-            self._failed(error)
+            self._record_failure(error)
             return
         with self._changed:
             self._starter = None
@@ -200,7 +200,7 @@ class SparkHost:
             warm_up(link.session, self.settings.cores, folder, lambda: self._link is link)
             self.is_warm.set()
 
-    def _failed(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, SparkportError) else "see the server's log"
         with self._changed:
             launched, self._launched = self._launched, None
@@ -223,7 +223,7 @@ class SparkHost:
         """Start a driver in a Java process of our own."""
         settings = self.settings
         if has_session():
-            raise UnavailableError("this process has a Spark session already")
+            raise UnavailableError("this process already has a Spark session")
         java = find_java()
         jars: tuple[Path, ...] = ()
         if not settings.brings_delta:
@@ -259,7 +259,7 @@ class SparkHost:
                 "Spark Connect needs more packages: pip install 'sparkport[connect]'"
             ) from error
         except Exception as error:
-            raise translated(error) or error from error
+            raise translate(error) or error from error
         return _Link(session, None, None)
 
     def _watch(self, link: _Link) -> None:
@@ -277,13 +277,13 @@ class SparkHost:
         with self._changed:
             if self._link is not link or self._stopped:
                 return
-            _log.error("Spark was lost and is started again")
+            _log.error("Spark was lost and is being restarted")
             self._link = None
             self._begin(link)
 
 
 def _is_dying(link: _Link) -> bool:
-    """Tell whether Spark's process ends about now: its sockets close a little before that can be seen."""
+    """Return whether Spark's process ends about now: its sockets close a little before that can be seen."""
     if link.jvm is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             link.jvm.process.wait(_DEATH_SECONDS)

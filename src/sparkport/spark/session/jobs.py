@@ -75,7 +75,7 @@ class Jobs:
                 self._cancel(group, tuple(running))
 
         def run(work: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         call.on_cancel(cancel)
@@ -97,7 +97,7 @@ class Jobs:
         return next(self.map_ordered(call, table, [work], ahead=1))
 
     def run_to_end(self, call: Call, table: str, work: Work[T]) -> T:
-        """Return the result of work that commits something, and wait for it even when the call is over.
+        """Return the result of work that commits something, and wait for it even when the call has ended.
 
         The end of the call cancels the work, but Spark may learn of that too late: what was done counts,
         and is never taken for something that was not. Raises what the work raises, which is what
@@ -106,7 +106,7 @@ class Jobs:
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         future = self._submit(run, work)
@@ -122,14 +122,14 @@ class Jobs:
     def run_with_progress(
         self, call: Call, table: str, work: Work[T], *, seconds: float
     ) -> Generator[Progress | None, None, T]:
-        """Yield how far one piece of work is, every so many seconds, and return its result.
+        """Yield the progress of one piece of work, every `seconds`, and return its result.
 
-        Over Spark Connect there is no telling, which is None.
+        Over Spark Connect progress is not known, which is None.
         """
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 return work(session)
 
         future = self._submit(run, work)
@@ -152,7 +152,7 @@ class Jobs:
         finished = False
         call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
-            with self.host.use(call, table) as session, self._marked(session, group, table):
+            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
                 for result in work(session):
                     yield result
                     call.check()
@@ -160,7 +160,7 @@ class Jobs:
             finished = True
 
     def still_running(self, seconds: float) -> int:
-        """Return how much work there is that was cancelled so many seconds ago and has not ended.
+        """Return how many pieces of work were cancelled more than `seconds` ago and have not ended.
 
         Spark can only ask a task to end, and what it computes before there are tasks not even that.
         """
@@ -181,8 +181,8 @@ class Jobs:
         self._cancelling.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
-    def _marked(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
-        """Let the jobs that this thread starts be found again."""
+    def _tag_jobs(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
+        """Tag the jobs that this thread starts, so that they can be cancelled."""
         if self.host.capabilities.job_groups:
             session.sparkContext.setJobGroup(group, f"scan of {table}")
             yield
@@ -255,7 +255,7 @@ def _result(call: Call, future: Future[T]) -> T:
 
 
 def _is_done(call: Call, future: Future[T], seconds: float) -> bool:
-    """Wait so many seconds at most, in which the call may end."""
+    """Wait for a future for at most `seconds`, during which the call may end."""
     deadline = time.monotonic() + seconds
     while not wait([future], timeout=_CHECK_SECONDS).done:
         call.check()

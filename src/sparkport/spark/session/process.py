@@ -151,7 +151,7 @@ class Jvm:
 
 
 def has_session() -> bool:
-    """Say whether PySpark has a session in this process."""
+    """Return whether PySpark has a session in this process."""
     return pyspark.SparkContext._active_spark_context is not None
 
 

@@ -95,7 +95,9 @@ class SparkSettings:
         if self.remote is not None and not self.remote.startswith("sc://"):
             raise ValueError(f"a Spark Connect address begins with sc://, not {self.remote!r}")
         if not (_LOCAL.fullmatch(self.master) or self.master == "yarn" or self.master.startswith(_MASTERS)):
-            raise ValueError(f"{self.master!r} is no master: give local[N], spark://..., k8s://... or yarn")
+            raise ValueError(
+                f"{self.master!r} is not a Spark master: use local[N], spark://..., k8s://... or yarn"
+            )
 
     @property
     def is_connect(self) -> bool:
@@ -166,7 +168,7 @@ def session_conf(settings: SparkSettings) -> dict[str, str]:
         # Delta writes a checksum after each commit. To put it into its place, Spark's default starts a
         # process ten times on a local disk, which takes longer than the commit itself.
         ours["spark.sql.streaming.checkpointFileManagerClass"] = _BY_FILE_SYSTEM
-    return _merged(ours, settings.conf)
+    return _merge(ours, settings.conf)
 
 
 def start_conf(
@@ -182,7 +184,7 @@ def start_conf(
         "spark.sql.warehouse.dir": _absolute(settings.warehouse),
         "spark.driver.memory": settings.driver_memory or default_driver_memory(_machine_bytes()),
         "spark.driver.extraJavaOptions": " ".join(
-            _quoted(option) for option in (*_java_options(scratch), *java_options)
+            _quote(option) for option in (*_java_options(scratch), *java_options)
         ),
     }
     names = [str(jar) for jar in jars]
@@ -201,7 +203,7 @@ def start_conf(
         # A cancelled task that does not end costs its executor. In local mode the reaper only looks on.
         ours["spark.task.reaper.enabled"] = "true"
         ours["spark.task.reaper.killTimeout"] = "60s"
-    conf = session_conf(settings) | _merged(ours, settings.conf)
+    conf = session_conf(settings) | _merge(ours, settings.conf)
     if not settings.is_embedded:
         # After the user's: Java takes the last of several.
         options = (conf.get(_EXECUTOR_OPTIONS, ""), *(f"-D{name}=" for name in NO_EXTERNAL_XML))
@@ -218,11 +220,11 @@ def _java_options(scratch: Path) -> list[str]:
     ]
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     return f'"{option}"' if " " in option else option
 
 
-def _merged(ours: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
+def _merge(ours: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
     merged = {**ours, **user}
     for key, separator in _JOINED.items():
         parts = [entries[key] for entries in (ours, user) if entries.get(key)]

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from sparkport.spark.delta import data_files
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta_jvm.bridge import has_transactions
-from sparkport.spark.delta_jvm.transactions import FileChange, commit_files
+from sparkport.spark.delta_jvm.file_commit import FileChange, commit_files
 
 _log = structlog.get_logger("sparkport.spark")
 
 
-def warm_up(session: SparkSession, tasks: int, folder: str | None, wanted: Callable[[], bool]) -> None:
-    """Run a small job of each kind for as long as `wanted()`.
+def warm_up(session: SparkSession, tasks: int, folder: str | None, is_wanted: Callable[[], bool]) -> None:
+    """Run a small job of each kind for as long as `is_wanted()`.
 
     `folder` is for a small Delta table; without it, as where the executors are on
     other machines, Delta stays cold.
@@ -26,12 +26,12 @@ def warm_up(session: SparkSession, tasks: int, folder: str | None, wanted: Calla
     if folder is not None:
         steps.append(lambda: _delta(session, folder))
     for step in steps:
-        if not wanted():
+        if not is_wanted():
             return
         try:
             step()
         except Exception as error:  # noqa: BLE001
-            if wanted():
+            if is_wanted():
                 _log.warning("Spark was not warmed up", reason=type(error).__name__)
             return
 
@@ -55,10 +55,10 @@ def _delta(session: SparkSession, folder: str) -> None:
 
 def _commit(session: SparkSession, path: str) -> None:
     """Append a row as small INSERTs do."""
-    heading = DeltaLog(path).heading()
+    header = DeltaLog(path).header()
     rows = pa.table({"id": pa.array([1], pa.int64())})
-    action = data_files.write_file(path, heading.metadata, rows).action
+    action = data_files.write_file(path, header.metadata, rows).action
     metrics = {"numFiles": 1, "numOutputRows": 1}
-    table_id = heading.metadata.table_id
-    change = FileChange("warm-up", path, table_id, heading.version, "WRITE", {}, {}, [action], metrics)
+    table_id = header.metadata.table_id
+    change = FileChange("warm-up", path, table_id, header.version, "WRITE", {}, {}, [action], metrics)
     commit_files(change, session)

@@ -7,7 +7,7 @@ from sparkport.spark.storage.folder_names import table_label
 
 
 class UnreadableLogError(PreconditionError):
-    """The file system does not give a file of the log, though there is one."""
+    """A file of the log exists, but the file system cannot read it."""
 
     def __init__(self, location: str, error: OSError) -> None:
         table = table_label(location.partition("/_delta_log")[0])

@@ -37,8 +37,8 @@ class Stamp:
 class Storage(Protocol):
     """The few things that logs and staged rows ask of a file system.
 
-    All methods that read raise FileNotFoundError for what is not there. What a local disk has and does not
-    give is an UnreadableLogError.
+    All methods that read raise FileNotFoundError for what does not exist, and UnreadableLogError for what the
+    local disk has but cannot read.
     """
 
     @abstractmethod
@@ -83,12 +83,12 @@ class Storage(Protocol):
 
     @abstractmethod
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         raise NotImplementedError
 
     @abstractmethod
     def contents(self, folder: str) -> list[str]:
-        """Return the relative paths of all files below a folder, sorted; none if it is not there.
+        """Return the relative paths of all files below a folder, sorted; none if it does not exist.
 
         On a local disk also those of links, and of folders with nothing in them, which end in a slash.
         """
@@ -96,17 +96,17 @@ class Storage(Protocol):
 
     @abstractmethod
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         raise NotImplementedError
 
     @abstractmethod
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         raise NotImplementedError
 
 
-def _told(location: str, error: OSError) -> Exception:
-    """Return the error to raise: what is not there, or is no folder, stays as it is."""
+def _read_error(location: str, error: OSError) -> Exception:
+    """Return the error to raise: a missing file, or a file in place of a folder, stays as it is."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return error
     return UnreadableLogError(location, error)
@@ -128,7 +128,7 @@ class LocalStorage:
         try:
             return os.listdir(folder)  # noqa: PTH208  (ten times as fast as Path.iterdir)
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def modification_times(self, folder: str) -> dict[str, int]:
         """Return when each file in a folder was written, in milliseconds."""
@@ -136,14 +136,14 @@ class LocalStorage:
             with os.scandir(folder) as entries:
                 return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def stamp(self, location: str) -> Stamp:
         """Return the identity of a file."""
         try:
             found = os.stat(location)  # noqa: PTH116  (no Path for each of a thousand tables)
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
         return _local_stamp(found)
 
     def stamps(self, folder: str) -> dict[str, Stamp]:
@@ -152,7 +152,7 @@ class LocalStorage:
             with os.scandir(folder) as entries:
                 return {entry.name: _local_stamp(entry.stat()) for entry in entries}
         except OSError as error:
-            raise _told(folder, error) from error
+            raise _read_error(folder, error) from error
 
     def read(self, location: str) -> bytes:
         """Return a whole file."""
@@ -160,7 +160,7 @@ class LocalStorage:
             with open(location, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
                 return file.readall()
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
         """Return a part of a file; less than `length` where it ends."""
@@ -169,7 +169,7 @@ class LocalStorage:
                 file.seek(offset)
                 return file.read(length)
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def first_line(self, location: str) -> bytes:
         """Return the first line of a file."""
@@ -177,14 +177,14 @@ class LocalStorage:
             with Path(location).open("rb") as file:
                 return file.readline()
         except OSError as error:
-            raise _told(location, error) from error
+            raise _read_error(location, error) from error
 
     def open(self, location: str) -> pa.NativeFile:
         """Open a file for Arrow."""
         return pa.OSFile(location)
 
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         Path(location).parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(location, "wb")
 
@@ -199,11 +199,11 @@ class LocalStorage:
         return sorted(path.removeprefix(f"{folder}/") for path in found)
 
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         Path(location).unlink(missing_ok=True)
 
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
 
@@ -259,23 +259,23 @@ class ArrowStorage:
         return self._filesystem.open_input_file(self._path(location))
 
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file to write to, in a folder that need not be there yet."""
+        """Open a new file to write to, in a folder that may not exist yet."""
         return self._filesystem.open_output_stream(self._path(location))
 
     def contents(self, folder: str) -> list[str]:
-        """Return the relative paths of all files below a folder, sorted; none if it is not there."""
+        """Return the relative paths of all files below a folder, sorted; none if it does not exist."""
         base = self._path(folder)
         selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
         infos = self._filesystem.get_file_info(selector)
         return sorted(info.path.removeprefix(f"{base}/") for info in infos if info.type == fs.FileType.File)
 
     def unlink(self, location: str) -> None:
-        """Remove one file, if it is there."""
+        """Remove one file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_file(self._path(location))
 
     def remove(self, folder: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_dir(self._path(folder))
 
@@ -289,6 +289,11 @@ class ArrowStorage:
 
 
 _LOCAL = LocalStorage()
+
+
+def is_local(location: str) -> bool:
+    """Return whether a location is a path of the local disk, which has locks, links, moves and `fsync`."""
+    return "://" not in location
 
 
 def storage_of(location: str) -> Storage:

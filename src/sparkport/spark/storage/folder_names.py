@@ -27,7 +27,7 @@ def folder_of(name: str) -> str:
     try:
         text = quote(name, safe="")
     except UnicodeEncodeError as error:
-        raise InvalidRequestError("a name has half a character in it") from error
+        raise InvalidRequestError("a name is not valid UTF-8") from error
     if len(text) <= _MAX_QUOTED:
         return "%" + f"{ord(text[0]):02X}" + text[1:] if text.startswith(HIDDEN) else text
     data = name.encode()

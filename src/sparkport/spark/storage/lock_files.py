@@ -48,7 +48,7 @@ def hold(folder: Path) -> Path:
         if path in _held and not path.exists():  # somebody has cleaned up
             os.close(_held.pop(path))
         if path not in _held:
-            _held[path] = _locked(path)
+            _held[path] = _open_locked(path)
     return path
 
 
@@ -71,7 +71,7 @@ def _release_all(process: int) -> None:
 
 
 def is_held(path: Path) -> bool | None:
-    """Tell whether a process of this machine holds a lock file; None if there is none, or nobody can tell."""
+    """Return whether a process of this machine holds a lock file; None if that is not known."""
     return _probe(path, removes=False)
 
 
@@ -90,7 +90,7 @@ def _probe(path: Path, *, removes: bool) -> bool | None:
         return None
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if removes:  # while it is locked: see `_locked`
+        if removes:  # while it is locked: see `_open_locked`
             with contextlib.suppress(OSError):
                 path.unlink()
     except BlockingIOError:
@@ -110,7 +110,7 @@ def refresh() -> None:
                 os.utime(opened)
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     # A disk on which a file is open to be written to cannot be made read-only.
     mode = os.O_RDONLY
     while True:

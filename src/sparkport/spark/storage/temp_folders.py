@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from sparkport.spark.storage import lock_files
-from sparkport.spark.storage.filesystem import storage_of
+from sparkport.spark.storage.filesystem import is_local, storage_of
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -28,7 +28,7 @@ def named(prefix: str) -> str:
 
 def hold(folder: str) -> None:
     """Make sure that the folders of this process in a folder are known to be in use; make it if need be."""
-    if "://" not in folder:
+    if is_local(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
         lock_files.hold(Path(folder))
 
@@ -59,7 +59,7 @@ def remove_orphans(folder: str, prefix: str) -> None:
         is_dead = held[owner] is False
         if is_dead or (held[owner] is None and _is_unused(folder, name, owner)):
             _remove(f"{folder}/{name}")
-    if "://" not in folder:
+    if is_local(folder):
         _remove_locks(folder)
 
 
@@ -79,17 +79,17 @@ def _owner(name: str, prefix: str) -> str | None:
 
 
 def _is_held(folder: str, owner: str) -> bool | None:
-    return None if "://" in folder else lock_files.is_held(Path(folder, f"{owner}{lock_files.SUFFIX}"))
+    return lock_files.is_held(Path(folder, f"{owner}{lock_files.SUFFIX}")) if is_local(folder) else None
 
 
 def _is_unused(folder: str, name: str, owner: str) -> bool:
-    """Tell whether neither a folder nor the lock of its process has changed for a day."""
+    """Return whether neither a folder nor the lock of its process has changed for a day."""
     storage = storage_of(folder)
     path = f"{folder}/{name}"
     times: list[int] = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         times += storage.modification_times(path).values()
-    if "://" not in folder:
+    if is_local(folder):
         for one in (path, f"{folder}/{owner}{lock_files.SUFFIX}"):
             with contextlib.suppress(FileNotFoundError):
                 times.append(storage.stamp(one).modified_ms)
@@ -107,4 +107,4 @@ def _remove(folder: str) -> None:
     try:
         storage_of(folder).remove(folder)
     except OSError as error:  # left to the next server
-        _log.warning("what a server has left could not be removed", reason=str(error.strerror))
+        _log.warning("files of a stopped server could not be removed", reason=str(error.strerror))

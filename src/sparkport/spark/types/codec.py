@@ -1,4 +1,4 @@
-"""What is known of one Arrow type: its storage, the way there and back, and what filters may do."""
+"""How one Arrow type is stored: its storage type, the conversions both ways, and what filters may do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pushdown:
     order: bool = False
     has_nan: bool = False
     """NaN equals itself and is greater than all else in DuckDB and Spark, unlike in Arrow; and
-    the least and greatest values that files note leave it out."""
+    the least and greatest values that files record leave it out."""
 
 
 NOTHING = Pushdown()
@@ -44,7 +44,7 @@ class Codec:
     to_storage: Convert
     from_storage: Convert
     pushdown: Pushdown
-    note: str
+    description: str
     storage: pa.DataType = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ def cast_to(target: pa.DataType) -> Convert:
     return lambda array: array if array.type == target else array.cast(target)
 
 
-def viewed_as(storage: pa.DataType, kind: pa.DataType) -> Convert:
+def view_as(storage: pa.DataType, kind: pa.DataType) -> Convert:
     """Return a conversion from `storage` that reads the same bits as another type of that width."""
     to_stored = cast_to(storage)
     return lambda array: to_stored(array).view(kind)
@@ -103,12 +103,12 @@ def from_byte_rows(kind: pa.DataType, rows: npt.NDArray[np.uint8], valid: pa.Buf
 
 
 def offset_values(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return where each of so long pieces begins, and where the last one ends."""
+    """Return where each piece of these lengths begins, and where the last one ends."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return ends
 
 
 def offsets(lengths: npt.NDArray[np.integer], width: pa.DataType | None = None) -> pa.Buffer:
-    """Return the offsets of so long pieces as Arrow has them, in 32 bits unless told."""
+    """Return Arrow's offsets buffer for pieces of these lengths, in 32 bits by default."""
     return pa.array(offset_values(lengths)).cast(width or pa.int32()).buffers()[1]

@@ -32,7 +32,7 @@ def dictionary(kind: pa.DataType, value: Codec) -> Codec:
         )
 
     pushdown = EQUALITY if value.pushdown.equality else NOTHING
-    return Codec(kind, value.spark, to_storage, from_storage, pushdown, value.note)
+    return Codec(kind, value.spark, to_storage, from_storage, pushdown, value.description)
 
 
 def run_ends(kind: pa.DataType, value: Codec) -> Codec:
@@ -54,13 +54,13 @@ def run_ends(kind: pa.DataType, value: Codec) -> Codec:
             ends.cast(kind.run_end_type), value.decode(values), type=kind
         )
 
-    return Codec(kind, value.spark, to_storage, from_storage, value.pushdown, value.note)
+    return Codec(kind, value.spark, to_storage, from_storage, value.pushdown, value.description)
 
 
 def extension(kind: pa.DataType, value: Codec, pushdown: Pushdown = NOTHING) -> Codec:
     """Return the codec of an extension type that is stored as its storage is.
 
-    What its values mean to DuckDB is not known, so nothing is pushed unless told.
+    What its values mean to DuckDB is not known, so nothing is pushed by default.
     """
 
     def to_storage(array: pa.Array) -> pa.Array:
@@ -69,7 +69,7 @@ def extension(kind: pa.DataType, value: Codec, pushdown: Pushdown = NOTHING) -> 
     def from_storage(array: pa.Array) -> pa.Array:
         return pa.ExtensionArray.from_storage(kind, value.decode(array))
 
-    return Codec(kind, value.spark, to_storage, from_storage, pushdown, value.note)
+    return Codec(kind, value.spark, to_storage, from_storage, pushdown, value.description)
 
 
 def bool8(kind: pa.DataType) -> Codec:
@@ -104,6 +104,6 @@ def _places(array: pa.Array) -> pa.Array:
 
 
 def _check_room(kind: pa.DataType, width: pa.DataType, needed: int) -> None:
-    most = np.iinfo(width.to_pandas_dtype()).max
-    if needed > most:
+    limit = np.iinfo(width.to_pandas_dtype()).max
+    if needed > limit:
         raise BatchTooLargeError(str(kind), needed)

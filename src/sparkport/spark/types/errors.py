@@ -10,7 +10,7 @@ class UnsupportedTypeError(PreconditionError):
 
     def __init__(self, kind: str, *, column: str = "") -> None:
         where = f"column '{column}'" if column else "a column"
-        super().__init__(f"{where} has type {kind}, which has no counterpart here; cast it to another type")
+        super().__init__(f"{where} has type {kind}, which is not supported; cast it to another type")
         self.kind = kind
         self.column = column
 
@@ -20,7 +20,7 @@ class StoredValueError(PreconditionError):
 
     def __init__(self, kind: str, detail: str, *, column: str = "") -> None:
         where = f"column '{column}'" if column else "a column"
-        super().__init__(f"{where} of type {kind} holds a value that is not one: {detail}")
+        super().__init__(f"{where} of type {kind} holds an invalid value: {detail}")
         self.kind = kind
         self.detail = detail
         self.column = column

@@ -36,7 +36,7 @@ def spark_field(field: pa.Field) -> dict[str, Any]:
     }
     spark_type = codec_of(field).spark
     if not _is_plain(field, spark_type):
-        metadata[ARROW_KEY] = _packed(field)
+        metadata[ARROW_KEY] = _pack(field)
     return {"name": field.name, "type": spark_type, "nullable": field.nullable, "metadata": metadata}
 
 
@@ -49,11 +49,9 @@ def arrow_field(spark_field: dict[str, Any]) -> pa.Field:
     """
     name, metadata = spark_field["name"], spark_field.get("metadata") or {}
     try:
-        exact = _unpacked(name, metadata)
+        exact = _unpack(name, metadata)
         kind = (
-            _plain_type(spark_field["type"])
-            if exact is None
-            else _reconciled(exact.type, spark_field["type"])
+            _plain_type(spark_field["type"]) if exact is None else _reconcile(exact.type, spark_field["type"])
         )
     except UnsupportedTypeError as error:
         raise UnsupportedTypeError(error.kind, column=name) from error
@@ -75,7 +73,7 @@ def codec_of(field: pa.Field) -> Codec:
 
 
 def pushable(field: pa.Field) -> Pushdown:
-    """Tell which comparisons of stored values give what DuckDB gets for the exact ones."""
+    """Return which comparisons of stored values give what DuckDB gets for the exact ones."""
     if field.metadata is not None and _EXTENSION in field.metadata:
         # An extension type that is not registered here: what its values mean is not known.
         return NOTHING
@@ -93,11 +91,11 @@ def _bare(field: pa.Field) -> pa.Field:
     return pa.field("", field.type, metadata=kept or None)
 
 
-def _packed(field: pa.Field) -> str:
+def _pack(field: pa.Field) -> str:
     return base64.b64encode(pa.schema([_bare(field)]).serialize()).decode()
 
 
-def _unpacked(name: str, metadata: dict[str, Any]) -> pa.Field | None:
+def _unpack(name: str, metadata: dict[str, Any]) -> pa.Field | None:
     if ARROW_KEY not in metadata:
         return None
     try:
@@ -113,7 +111,7 @@ def _plain_type(spark_type: SparkType) -> pa.DataType:
     return pa.month_day_nano_interval() if is_year_month(spark_type) else storage_type(spark_type)
 
 
-def _reconciled(exact: pa.DataType, spark_type: SparkType) -> pa.DataType:
+def _reconcile(exact: pa.DataType, spark_type: SparkType) -> pa.DataType:
     """Return the exact type where values are still stored as it says, and the plain one elsewhere."""
     if shape(codec(exact).spark) == shape(spark_type):
         return exact
@@ -121,20 +119,20 @@ def _reconciled(exact: pa.DataType, spark_type: SparkType) -> pa.DataType:
         return _plain_type(spark_type)
     match spark_type:
         case {"type": "struct", "fields": fields} if isinstance(exact, pa.StructType):
-            return pa.struct([_reconciled_member(exact, member) for member in fields])
+            return pa.struct([_reconcile_member(exact, member) for member in fields])
         case {"type": "array", "elementType": item} if isinstance(exact, pa.ListType | pa.LargeListType):
             make = pa.list_ if isinstance(exact, pa.ListType) else pa.large_list
-            return make(exact.value_field.with_type(_reconciled(exact.value_type, item)))
+            return make(exact.value_field.with_type(_reconcile(exact.value_type, item)))
         case {"type": "map", "keyType": key, "valueType": value} if isinstance(exact, pa.MapType):
             return pa.map_(
-                exact.key_field.with_type(_reconciled(exact.key_type, key)),
-                exact.item_field.with_type(_reconciled(exact.item_type, value)),
+                exact.key_field.with_type(_reconcile(exact.key_type, key)),
+                exact.item_field.with_type(_reconcile(exact.item_type, value)),
             )
     return _plain_type(spark_type)
 
 
-def _reconciled_member(exact: pa.DataType, member: dict[str, Any]) -> pa.Field:
+def _reconcile_member(exact: pa.DataType, member: dict[str, Any]) -> pa.Field:
     at = exact.get_field_index(member["name"])
     if at < 0:
         return pa.field(member["name"], storage_type(member["type"]))
-    return exact.field(at).with_type(_reconciled(exact.field(at).type, member["type"]))
+    return exact.field(at).with_type(_reconcile(exact.field(at).type, member["type"]))

@@ -15,7 +15,7 @@ from sparkport.spark.types.codec import NOTHING, Codec, offset_values, offsets, 
 from sparkport.spark.types.storage import array_of, has_map, map_of, struct_of
 
 
-def listing(kind: pa.DataType, item: Codec) -> Codec:
+def list_(kind: pa.DataType, item: Codec) -> Codec:
     """Return the codec of lists of any layout."""
     storage = pa.list_(item.storage)
 
@@ -49,7 +49,7 @@ class _Ranges:
         places += np.arange(len(places))
         if len(places) == len(stored) and (places == np.arange(len(places))).all():
             return stored
-        return _taken(stored, places)
+        return _take(stored, places)
 
 
 def _ranges(array: pa.Array) -> list[tuple[pa.Array, _Ranges]]:
@@ -98,10 +98,10 @@ def _spread(kind: pa.DataType, like: pa.Array, lengths: npt.NDArray[np.integer],
     if present.all():
         return items
     room = np.repeat(present, kind.list_size)
-    return _taken(items, np.where(room, np.cumsum(room) - 1, -1))
+    return _take(items, np.where(room, np.cumsum(room) - 1, -1))
 
 
-def _taken(stored: pa.Array, places: npt.NDArray[np.integer]) -> pa.Array:
+def _take(stored: pa.Array, places: npt.NDArray[np.integer]) -> pa.Array:
     """Return the stored values at these places, null where a place is negative."""
     return stored.take(pa.array(places, mask=places < 0))
 
@@ -158,10 +158,10 @@ def mapping(kind: pa.DataType, key: Codec, value: Codec) -> Codec:
     if has_map(key.spark):
         spark = array_of(struct_of((("key", key.spark), ("value", value.spark))))
         stored_entries = pa.struct([("key", key.storage), ("value", value.storage)])
-        storage, note = pa.list_(stored_entries), "an array of keys and values"
+        storage, description = pa.list_(stored_entries), "an array of keys and values"
     else:
         spark = map_of(key.spark, value.spark)
-        storage, note = pa.map_(key.storage, value.storage), "a map"
+        storage, description = pa.map_(key.storage, value.storage), "a map"
 
     def to_storage(array: pa.Array) -> pa.Array:
         (keys, ranges), (values, _) = _ranges(array)
@@ -179,7 +179,7 @@ def mapping(kind: pa.DataType, key: Codec, value: Codec) -> Codec:
         children = [key.decode(stored[0]), value.decode(stored[1])]
         return _list(kind, array, ranges.lengths, _entries(exact_entries, children))
 
-    return Codec(kind, spark, to_storage, from_storage, NOTHING, note)
+    return Codec(kind, spark, to_storage, from_storage, NOTHING, description)
 
 
 def _entries(kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
@@ -199,7 +199,7 @@ def union(kind: pa.DataType, members: Sequence[Codec]) -> Codec:
         tags, places = _selection(array)
         children = [pa.array(tags)]
         for at, (code, member) in enumerate(zip(codes, members, strict=True)):
-            children.append(_taken(member.encode(array.field(at)), np.where(tags == code, places, -1)))
+            children.append(_take(member.encode(array.field(at)), np.where(tags == code, places, -1)))
         return pa.Array.from_buffers(storage, len(array), [None], children=children)
 
     def from_storage(array: pa.Array) -> pa.Array:

@@ -46,8 +46,8 @@ def decimal(kind: pa.DataType) -> Codec:
     scale = max(kind.scale, 0)
     precision = max(kind.precision + scale - kind.scale, scale)
     if precision > _MAX_DIGITS:
-        note = "the number as text"
-        return Codec(kind, "string", cast_to(pa.string()), cast_to(kind), EQUALITY, note)
+        description = "the number as text"
+        return Codec(kind, "string", cast_to(pa.string()), cast_to(kind), EQUALITY, description)
     storage = pa.decimal128(precision, scale)
     word = f"decimal({precision},{scale})"
     return Codec(kind, word, cast_to(storage), cast_to(kind), ORDER, "the number")
@@ -69,5 +69,5 @@ def wide_integer(kind: pa.DataType, *, is_signed: bool) -> Codec:
         return pa.ExtensionArray.from_storage(kind, stored)
 
     shift = ", plus 2^127" if is_signed else ""
-    note = f"16 bytes that sort like the numbers: the number{shift}, most significant byte first"
-    return Codec(kind, "binary", to_storage, from_storage, ORDER, note)
+    description = f"16 bytes that sort like the numbers: the number{shift}, most significant byte first"
+    return Codec(kind, "binary", to_storage, from_storage, ORDER, description)

@@ -39,7 +39,7 @@ def codec(kind: pa.DataType) -> Codec:
     if kind.id in _LEAVES:
         return _LEAVES[kind.id](kind)
     if kind.id in _LISTS:
-        return nested.listing(kind, codec(kind.value_type))
+        return nested.list_(kind, codec(kind.value_type))
     match kind:
         case pa.StructType():
             return nested.struct(kind, [codec(field.type) for field in kind])

@@ -60,7 +60,7 @@ def _storage(value: pa.Scalar) -> pa.Scalar:
 def _wide(value: pa.Scalar, kind: pa.DataType, *, signed: bool) -> pa.Array:
     number = value.as_py()
     if not isinstance(number, int | Decimal) or number != int(number):
-        raise InvalidRequestError(f"{number} is no integer")
+        raise InvalidRequestError(f"{number} is not an integer")
     data = int(number).to_bytes(_INTEGER_BYTES, "little", signed=signed)
     return pa.ExtensionArray.from_storage(kind, pa.array([data], kind.storage_type))
 

@@ -69,7 +69,7 @@ def leaves(spark_type: SparkType) -> Iterator[str]:
 
 
 def is_year_month(spark_type: SparkType) -> bool:
-    """Tell whether this is an interval of months, which files hold as a plain number."""
+    """Return whether this is an interval of months, which files hold as a plain number."""
     if not isinstance(spark_type, str) or not spark_type.startswith("interval"):
         return False
     return _YEAR_MONTH.fullmatch(spark_type) is not None
@@ -110,7 +110,7 @@ def shape(spark_type: SparkType) -> object:
 
 
 def has_map(spark_type: SparkType) -> bool:
-    """Tell whether the type is a map or contains one; Spark refuses such types as keys of maps."""
+    """Return whether the type is a map or contains one; Spark refuses such types as keys of maps."""
     if isinstance(spark_type, str):
         return False
     match spark_type["type"]:

@@ -59,7 +59,7 @@ def uuid(kind: pa.DataType) -> Codec:
     return Codec(kind, "string", to_storage, from_storage, ORDER, "the usual text, in lower case")
 
 
-def opaque_bytes(kind: pa.DataType, note: str) -> Codec:
+def opaque_bytes(kind: pa.DataType, description: str) -> Codec:
     """Return the codec of a type that only DuckDB can order: its bytes as they are."""
 
     def from_storage(array: pa.Array) -> pa.Array:
@@ -68,4 +68,4 @@ def opaque_bytes(kind: pa.DataType, note: str) -> Codec:
     def to_storage(array: pa.Array) -> pa.Array:
         return array.storage.cast(pa.binary())
 
-    return Codec(kind, "binary", to_storage, from_storage, EQUALITY, note)
+    return Codec(kind, "binary", to_storage, from_storage, EQUALITY, description)

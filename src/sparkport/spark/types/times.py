@@ -21,7 +21,7 @@ from sparkport.spark.types.codec import (
     cast_to,
     from_byte_rows,
     validity,
-    viewed_as,
+    view_as,
 )
 from sparkport.spark.types.storage import struct_of
 
@@ -44,11 +44,11 @@ def date64(kind: pa.DataType) -> Codec:
         millis = array.view(pa.int64())
         days = pc.divide(millis, _DAY_MILLIS)
         if pc.any(pc.not_equal(pc.multiply(days, _DAY_MILLIS), millis)).as_py():
-            raise InvalidRequestError("a date64 has milliseconds that are no whole day")
+            raise InvalidRequestError("a date64 value is not a whole day")
         return days.cast(pa.int32()).view(pa.date32())
 
     def from_storage(array: pa.Array) -> pa.Array:
-        days = viewed_as(pa.date32(), pa.int32())(array).cast(pa.int64())
+        days = view_as(pa.date32(), pa.int32())(array).cast(pa.int64())
         return pc.multiply(days, _DAY_MILLIS).view(kind)
 
     return Codec(kind, "date", to_storage, from_storage, ORDER, "the date")
@@ -62,10 +62,10 @@ def time(kind: pa.DataType) -> Codec:
 
     def from_storage(array: pa.Array) -> pa.Array:
         # Results of queries, unlike tables, may have Spark's own TIME.
-        return array.cast(kind) if pa.types.is_time(array.type) else viewed_as(storage, kind)(array)
+        return array.cast(kind) if pa.types.is_time(array.type) else view_as(storage, kind)(array)
 
-    note = f"{_UNITS[kind.unit]} since midnight"
-    return Codec(kind, word, viewed_as(kind, storage), from_storage, ORDER, note)
+    description = f"{_UNITS[kind.unit]} since midnight"
+    return Codec(kind, word, view_as(kind, storage), from_storage, ORDER, description)
 
 
 def timestamp(kind: pa.DataType) -> Codec:
@@ -73,9 +73,9 @@ def timestamp(kind: pa.DataType) -> Codec:
     if kind.unit != "us":
         # DuckDB cuts nanoseconds with a zone to microseconds before it compares.
         pushdown = NOTHING if kind.unit == "ns" and kind.tz is not None else ORDER
-        note = f"{_UNITS[kind.unit]} since 1970; `{_READ[kind.unit]}` makes it a timestamp"
-        to_storage, from_storage = viewed_as(kind, pa.int64()), viewed_as(pa.int64(), kind)
-        return Codec(kind, "long", to_storage, from_storage, pushdown, note)
+        description = f"{_UNITS[kind.unit]} since 1970; `{_READ[kind.unit]}` makes it a timestamp"
+        to_storage, from_storage = view_as(kind, pa.int64()), view_as(pa.int64(), kind)
+        return Codec(kind, "long", to_storage, from_storage, pushdown, description)
     word, storage = "timestamp_ntz", pa.timestamp("us")
     if kind.tz is not None:
         word, storage = "timestamp", pa.timestamp("us", "UTC")
@@ -87,18 +87,18 @@ def timestamp(kind: pa.DataType) -> Codec:
             raise pa.ArrowInvalid(f"{array.type} in place of {storage}")
         return cast_to(pa.timestamp("us", zone))(array).view(kind)
 
-    note = "the timestamp, in the zone of the session" if kind.tz else "the timestamp"
-    return Codec(kind, word, viewed_as(kind, storage), stored, ORDER, note)
+    description = "the timestamp, in the zone of the session" if kind.tz else "the timestamp"
+    return Codec(kind, word, view_as(kind, storage), stored, ORDER, description)
 
 
 def duration(kind: pa.DataType) -> Codec:
     """Return the codec of durations: numbers, as Delta has no intervals."""
 
     def from_storage(array: pa.Array) -> pa.Array:
-        return array.cast(kind) if pa.types.is_duration(array.type) else viewed_as(pa.int64(), kind)(array)
+        return array.cast(kind) if pa.types.is_duration(array.type) else view_as(pa.int64(), kind)(array)
 
-    note = f"{_UNITS[kind.unit]}"
-    return Codec(kind, "long", viewed_as(kind, pa.int64()), from_storage, NOTHING, note)
+    description = f"{_UNITS[kind.unit]}"
+    return Codec(kind, "long", view_as(kind, pa.int64()), from_storage, NOTHING, description)
 
 
 def interval(kind: pa.DataType) -> Codec:
@@ -148,5 +148,5 @@ def time_with_offset(kind: pa.DataType) -> Codec:
         stored = from_byte_rows(pa.binary(8), rows, validity(array))
         return pa.ExtensionArray.from_storage(kind, stored)
 
-    note = "microseconds since midnight on the spot, and the spot's offset from UTC in seconds"
-    return Codec(kind, spark, to_storage, from_storage, NOTHING, note)
+    description = "microseconds since midnight on the spot, and the spot's offset from UTC in seconds"
+    return Codec(kind, spark, to_storage, from_storage, NOTHING, description)

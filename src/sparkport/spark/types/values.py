@@ -23,7 +23,7 @@ def encode(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
         raise SchemaMismatchError(f"column '{field.name}' is {field.type}, not {values.type}")
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     try:
-        return _joined([codec.encode(chunk) for chunk in chunks], codec.storage)
+        return _join([codec.encode(chunk) for chunk in chunks], codec.storage)
     except pa.ArrowInvalid as error:
         raise InvalidRequestError(f"column '{field.name}' cannot be stored: {error}") from error
 
@@ -36,8 +36,8 @@ def decode(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
     distinct values than a run-end or dictionary type counts.
     """
     codec = codec_of(field)
-    array = _joined(values.chunks, values.type) if isinstance(values, pa.ChunkedArray) else values
-    return _decoded(array, field, codec)
+    array = _join(values.chunks, values.type) if isinstance(values, pa.ChunkedArray) else values
+    return _decode_array(array, field, codec)
 
 
 def encode_batch(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.RecordBatch:
@@ -72,14 +72,14 @@ def decode_batches(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> Iterator[p
     yield from decode_batches(batch.slice(half), arrow_schema)
 
 
-def _decoded(array: pa.Array, field: pa.Field, codec: Codec) -> pa.Array:
+def _decode_array(array: pa.Array, field: pa.Field, codec: Codec) -> pa.Array:
     try:
         return codec.decode(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise StoredValueError(str(field.type), str(error), column=field.name) from error
 
 
-def _joined(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:
+def _join(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:
     match chunks:
         case []:
             return pa.array([], kind)

@@ -163,7 +163,7 @@ class SparkTransactions(TransactionManager):
         if pinned is not None or listed is not None:
             current = _if_present(log, pinned) if pinned else _first_view(log, listed)
         if current is None:
-            newest = log.heading()
+            newest = log.header()
             current = TableView(newest.metadata.table_id, newest.version)
         with self._lock:
             if view.tables.get((schema, table)) is pinned:  # no own write came in between
@@ -293,11 +293,11 @@ def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:
     stamp = log.stamp(listed.version)
     if stamp is not None and listed.stamp is not None and stamp != listed.stamp:
         return None
-    return TableView(log.heading(listed.version).metadata.table_id, listed.version)
+    return TableView(log.header(listed.version).metadata.table_id, listed.version)
 
 
 def _if_present(log: DeltaLog, view: TableView) -> TableView | None:
     """Return the view, None if another table has replaced the one that it is of."""
     if view.version > log.newest_version():
         return None
-    return view if log.heading(view.version).metadata.table_id == view.table_id else None
+    return view if log.header(view.version).metadata.table_id == view.table_id else None

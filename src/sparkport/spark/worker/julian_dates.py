@@ -1,6 +1,6 @@
 """Dates of early versions of Spark: counted in the Julian calendar before 1582, and so in their files.
 
-Runs inside Spark's tasks, like `tasks`, and like it imports nothing of the package.
+Runs inside Spark's tasks, like `parquet`, and like it imports nothing else of the package.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def legacy_columns(metadata: pq.FileMetaData) -> frozenset[str]:
     return frozenset(found)
 
 
-def rebased(batch: pa.RecordBatch, columns: frozenset[str], metadata: pq.FileMetaData) -> pa.RecordBatch:
+def rebase(batch: pa.RecordBatch, columns: frozenset[str], metadata: pq.FileMetaData) -> pa.RecordBatch:
     """Return the rows with the same dates in today's calendar. Raises ValueError where that is unsure."""
     if any(path.partition(".")[0] in batch.schema.names for path in columns if "." in path):
         raise ValueError("dates inside lists or structs, in a calendar of early versions of Spark")
     is_utc = (metadata.metadata or {}).get(_ZONE, b"UTC") in _UTC
     for index, field in enumerate(batch.schema):
         if field.name in columns:
-            batch = batch.set_column(index, field, _rebased(batch.column(index), is_utc=is_utc))
+            batch = batch.set_column(index, field, _rebase_array(batch.column(index), is_utc=is_utc))
     return batch
 
 
-def _rebased(array: pa.Array, *, is_utc: bool) -> pa.Array:
+def _rebase_array(array: pa.Array, *, is_utc: bool) -> pa.Array:
     import numpy as np  # noqa: PLC0415  (few files need it, and workers start sooner without)
 
     if pa.types.is_date32(array.type):

@@ -1,7 +1,7 @@
 """What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
 
 Executors need pyarrow but not sparkport: away from the server's own machine this module and
-`calendars` are shipped by value, so they import nothing else of the package.
+`julian_dates` are shipped by value, so they import nothing else of the package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from sparkport.spark.worker.julian_dates import legacy_columns, rebased
+from sparkport.spark.worker.julian_dates import legacy_columns, rebase
 
 _FIELD_ID = b"PARQUET:field_id"
 _NOT_STORED = "\0"  # begins the names of columns that are in no file
@@ -76,7 +76,7 @@ def read(plan: ReadPlan, piece: FileSlice) -> Iterator[pa.RecordBatch]:
     """Return the rows of a piece under the names and types wanted, in the order of the file."""
     import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
 
-    filesystem, path = _located(piece.location)
+    filesystem, path = _open_filesystem(piece.location)
     fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
     metadata = fragment.metadata
     legacy = legacy_columns(metadata)
@@ -109,7 +109,7 @@ def read(plan: ReadPlan, piece: FileSlice) -> Iterator[pa.RecordBatch]:
                     break
 
 
-def spooled(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterator[int]) -> Iterator[int]:
+def write_spool(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterator[int]) -> Iterator[int]:
     """Write the rows of all pieces to a new file as an Arrow stream; return how many there are.
 
     Stops early when the file's folder is gone: nobody waits for the rows any more.
@@ -138,7 +138,7 @@ def blobs(
                 yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
 
 
-def _located(location: str) -> tuple[pafs.FileSystem, str]:
+def _open_filesystem(location: str) -> tuple[pafs.FileSystem, str]:
     scheme, is_remote, rest = location.partition("://")
     if not is_remote:
         return pafs.LocalFileSystem(use_mmap=True), location
@@ -163,7 +163,7 @@ def _probe(plan: ReadPlan) -> ReadPlan | None:
 def _group(
     parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of a row group that are wanted, bit by bit, with the position where each bit ends."""
+    """Yield the rows of a row group in batches, with the position where each batch ends."""
     metadata = parquet.metadata
     present = _present(metadata.schema.to_arrow_schema(), plan)
     names = sorted(set(present.values()))
@@ -174,11 +174,11 @@ def _group(
     offset = sum(metadata.row_group(i).num_rows for i in range(group))
     for raw in _raw_batches(parquet, group, names, plan):
         stop = offset + raw.num_rows
-        rows = rebased(raw, legacy, metadata) if legacy else raw
+        rows = rebase(raw, legacy, metadata) if legacy else raw
         rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
-        rows = _kept(rows, piece.kept, offset)
+        rows = _keep_rows(rows, piece.kept, offset)
         offset = stop
-        yield stop, _shaped(plan, rows, present, constants, piece.first_number)
+        yield stop, _shape(plan, rows, present, constants, piece.first_number)
 
 
 def _row_groups(metadata: pq.FileMetaData, piece: FileSlice) -> set[int]:
@@ -276,7 +276,7 @@ def _written_out(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
-def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
+def _keep_rows(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBatch:
     if kept is None:
         return batch
     mask = pa.BooleanArray.from_buffers(
@@ -285,7 +285,7 @@ def _kept(batch: pa.RecordBatch, kept: bytes | None, offset: int) -> pa.RecordBa
     return batch.filter(mask)
 
 
-def _shaped(
+def _shape(
     plan: ReadPlan,
     rows: pa.RecordBatch,
     present: dict[str, str],
@@ -307,7 +307,7 @@ def _shaped(
             return pa.repeat(constants[name], rows.num_rows)
         if name not in present:
             return pa.nulls(rows.num_rows, read.wanted.type)
-        return _conformed(rows.column(present[name]), read.physical, read.wanted, by_id=plan.by_id)
+        return _conform(rows.column(present[name]), read.physical, read.wanted, by_id=plan.by_id)
 
     reads = {read.physical.name: read for read in (*plan.columns, *plan.filter_columns)}
     if not reads:
@@ -322,7 +322,7 @@ def _shaped(
     return found
 
 
-def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:
+def _conform(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: bool) -> pa.Array:
     """Return the values under the names and types wanted; what the file does not have is null."""
     # Names alone prove nothing: a field that was dropped or renamed may have left its name to another.
     if array.type == wanted.type and (physical.type == wanted.type or not wanted.type.num_fields):
@@ -335,17 +335,17 @@ def _conformed(array: pa.Array, physical: pa.Field, wanted: pa.Field, *, by_id: 
             if index is None:
                 parts.append(pa.nulls(len(array), target.type))
             else:
-                parts.append(_conformed(array.field(index), inner, target, by_id=by_id))
+                parts.append(_conform(array.field(index), inner, target, by_id=by_id))
         return pa.StructArray.from_arrays(parts, fields=list(wanted.type), mask=_nulls(array))
     if pa.types.is_list(wanted.type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         if pa.types.is_large_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
         offsets, values = _items(array, array.values)
-        items = _conformed(values, physical.type.value_field, wanted.type.value_field, by_id=by_id)
+        items = _conform(values, physical.type.value_field, wanted.type.value_field, by_id=by_id)
         return pa.ListArray.from_arrays(offsets, items, type=wanted.type, mask=_nulls(array))
     if pa.types.is_map(wanted.type) and pa.types.is_map(array.type):
-        keys = _conformed(array.keys, physical.type.key_field, wanted.type.key_field, by_id=by_id)
-        items = _conformed(array.items, physical.type.item_field, wanted.type.item_field, by_id=by_id)
+        keys = _conform(array.keys, physical.type.key_field, wanted.type.key_field, by_id=by_id)
+        items = _conform(array.items, physical.type.item_field, wanted.type.item_field, by_id=by_id)
         offsets, _ = _items(array, array.keys)
         base = array.offsets[0].as_py() if len(array) else 0
         size = (array.offsets[len(array)].as_py() if len(array) else 0) - base

@@ -41,20 +41,20 @@ class ScalarTask:
         return result
 
     def blobs(self, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answer batches that are Arrow streams in a column; what the function raises is told by name."""
+        """Answer batches that are Arrow streams in a column; what the function raises is returned by name."""
         for part in parts:
             for number, data in zip(part[NUMBER].to_pylist(), part[BATCH], strict=True):
                 yield pa.RecordBatch.from_pylist([self._answer(number, data.as_buffer())], _RESULT)
 
     def in_sql(self, *columns: pa.Array) -> pa.Array:
-        """Call the function as Spark SQL does, whose types are brought to the declared ones."""
-        known = self.types + self.types[-1:] * (len(columns) - len(self.types))
+        """Call the function as Spark SQL does, whose arguments are cast to the declared types."""
+        types = self.types + self.types[-1:] * (len(columns) - len(self.types))
         try:
-            brought = [
+            arguments = [
                 column if kind is None else column.cast(kind)
-                for column, kind in zip(columns, known, strict=True)
+                for column, kind in zip(columns, types, strict=True)
             ]
-            return self.column(brought).cast(self.return_type)
+            return self.column(arguments).cast(self.return_type)
         except Exception as error:
             raise UserFunctionError(f"{type(error).__name__}: {error}") from error
 
@@ -65,10 +65,10 @@ class ScalarTask:
             result = self.column(batch.columns)
         except Exception as error:  # noqa: BLE001  (it is raised where the call was made)
             return {NUMBER: number, ERROR: type(error).__name__, MESSAGE: str(error)}
-        return {NUMBER: number, BATCH: written(pa.RecordBatch.from_arrays([result], ["result"]))}
+        return {NUMBER: number, BATCH: to_ipc(pa.RecordBatch.from_arrays([result], ["result"]))}
 
 
-def written(batch: pa.RecordBatch) -> bytes:
+def to_ipc(batch: pa.RecordBatch) -> bytes:
     """Return a batch as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

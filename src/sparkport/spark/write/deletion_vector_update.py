@@ -24,8 +24,9 @@ from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.data_files import discard, removed_on_failure
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
-from sparkport.spark.delta_jvm import transactions as delta_transactions
-from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange, MakeRows
+from sparkport.spark.delta_jvm import file_commit
+from sparkport.spark.delta_jvm.file_commit import FileChange
+from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows
 from sparkport.spark.errors import is_refusal
 from sparkport.spark.read.snapshot import Located
 from sparkport.spark.row_ids.ids import Ids
@@ -118,7 +119,7 @@ def commit(
                 metrics,
                 rows,
             )
-            result = delta_transactions.commit_files(change, session)
+            result = file_commit.commit_files(change, session)
     except Exception as error:
         if is_refusal(error):
             discard(*written)

@@ -20,9 +20,10 @@ from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta_jvm import transactions as delta_transactions
+from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import DeltaJava
-from sparkport.spark.delta_jvm.transactions import CommitResult, FileChange
+from sparkport.spark.delta_jvm.file_commit import FileChange
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.write.deletion_vector_update import removal
@@ -136,7 +137,7 @@ def commit(
         },
         rows=functools.partial(updated_rows if is_update else kept_rows, rewrite),
     )
-    return delta_transactions.commit_files(change, session)
+    return file_commit.commit_files(change, session)
 
 
 def _old_rows(rewrite: Rewrite, session: SparkSession) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.errors import CHANGED
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.sql_names import literal, quoted, staged_name

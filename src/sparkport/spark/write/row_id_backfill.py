@@ -17,8 +17,8 @@ from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
-from sparkport.spark.delta_jvm import transactions as delta_transactions
-from sparkport.spark.delta_jvm.transactions import Numbering
+from sparkport.spark.delta_jvm import row_id_commit
+from sparkport.spark.delta_jvm.row_id_commit import Numbering
 from sparkport.spark.engine import Engine
 from sparkport.spark.model.columns import TableColumn, has_ids, rowid_spark_field, table_columns
 from sparkport.spark.row_ids.eligibility import can_rewrite
@@ -72,7 +72,7 @@ def _backfill(call: Call, table: TableVersions, seen: DeltaSnapshot, *, adopts: 
             if not (adopts or has_ids(newest.metadata)) or not can_rewrite(newest.protocol, newest.metadata):
                 return None
             try:
-                work = functools.partial(delta_transactions.number_rows, _numbering(engine, table, newest))
+                work = functools.partial(row_id_commit.number_rows, _numbering(engine, table, newest))
                 engine.jobs.run(call, str(table), while_writing(table.root, str(table), work))
             except ConflictError:
                 call.wait_cancelled(_PAUSE_SECONDS)
@@ -137,6 +137,6 @@ def _numbering(engine: Engine, table: TableVersions, found: DeltaSnapshot) -> Nu
         id_name=column.logical,
         paths=frozenset(file.path for file in files),
         parts=max(1, round(sum(file.size for file in files) / _FILE_BYTES)),
-        most_rows=max(1, most),
+        max_rows=max(1, most),
         first_ids=engine.row_ids(table.root, found.metadata.table_id).ranges,
     )

@@ -14,7 +14,7 @@ from sparkport.errors import InvalidRequestError, SparkportError, UnavailableErr
 from sparkport.spark.commit.group_commit import CommitQueue, _Append
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta_jvm.transactions import CommitResult
+from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.session.jobs import Jobs
 from sparkport.toolkit.repeats import StatementKey
 

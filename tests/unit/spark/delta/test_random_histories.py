@@ -75,12 +75,12 @@ def test_every_version_is_read_as_another_reader_does(seed: int, tmp_path: Path)
     for version in order:
         assert read(warm.snapshot(version)) == versions[version], (version, steps)
         assert read(DeltaLog(str(history.root)).snapshot(version)) == versions[version], (version, steps)
-        assert warm.heading(version) == warm.snapshot(version).heading
+        assert warm.header(version) == warm.snapshot(version).header
 
     first = history.forget_before_checkpoint()
     for version in sorted(versions)[first:]:
         fresh = DeltaLog(str(history.root))
-        assert fresh.heading(version) == warm.snapshot(version).heading
+        assert fresh.header(version) == warm.snapshot(version).header
         assert read(fresh.snapshot(version)) == versions[version], (version, steps)
 
 

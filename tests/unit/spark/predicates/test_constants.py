@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog.predicates import ComparisonOperator
-from sparkport.spark.predicates.constants import constants_relate, fitted
+from sparkport.spark.predicates.constants import constants_relate, fit
 
 EQ, NE = ComparisonOperator.EQUAL, ComparisonOperator.NOT_EQUAL
 LT, LE = ComparisonOperator.LESS, ComparisonOperator.LESS_OR_EQUAL
@@ -64,7 +64,7 @@ def test_a_constant_takes_the_type_of_the_column(
     operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType, expected: tuple[Any, Any]
 ) -> None:
     """A constant that the column cannot hold gives way to its neighbour on the right side."""
-    found = fitted(operator, constant, kind)
+    found = fit(operator, constant, kind)
 
     assert found == expected
     assert isinstance(found, tuple)
@@ -97,7 +97,7 @@ def test_a_comparison_with_what_no_value_reaches_is_decided(
     operator: ComparisonOperator, constant: pa.Scalar, kind: pa.DataType, expected: bool
 ) -> None:
     """Beyond the range of the column's type every value but NULL compares alike."""
-    assert fitted(operator, constant, kind) is expected
+    assert fit(operator, constant, kind) is expected
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_comparison_with_what_no_value_reaches_is_decided(
 )
 def test_a_comparison_that_duckdb_rounds_is_not_said(constant: pa.Scalar, kind: pa.DataType) -> None:
     """Where DuckDB converts the column in its own way, nothing is known."""
-    assert fitted(LT, constant, kind) is None
+    assert fit(LT, constant, kind) is None
 
 
 def test_a_hugeint_is_its_sixteen_bytes() -> None:
     """DuckDB's 128-bit integers come as decimals and are compared in the form of the column."""
-    found = fitted(EQ, pa.scalar(Decimal(-2), pa.decimal256(39, 0)), HUGEINT)
+    found = fit(EQ, pa.scalar(Decimal(-2), pa.decimal256(39, 0)), HUGEINT)
 
     assert isinstance(found, tuple)
     assert found[1].value.as_py() == (-2).to_bytes(16, "little", signed=True)

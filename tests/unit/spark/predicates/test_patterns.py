@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from sparkport.spark.predicates.patterns import after, ilike, like, lowered, uppered
+from sparkport.spark.predicates.patterns import after, ilike, like, lower_pattern, upper_pattern
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_a_pattern_that_duckdb_refuses_is_none() -> None:
 def test_letters_beyond_ascii_have_no_case_here() -> None:
     """Their case mappings depend on the Unicode version."""
     assert ilike("é%") is None
-    assert lowered("é") is None
-    assert uppered("É") is None
+    assert lower_pattern("é") is None
+    assert upper_pattern("É") is None
 
 
 def test_no_other_letter_becomes_ascii() -> None:

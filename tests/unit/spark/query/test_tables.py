@@ -19,9 +19,9 @@ def test_a_name_is_bound_once_for_those_who_agree() -> None:
     """Analyses of the same tables run side by side."""
     bound: list[QueryTable] = []
     bindings = TableBindings(bound.append)
-    with bindings.using(Call(), [OLD, OTHER]), bindings.using(Call(), [OTHER, OLD, OLD]):
+    with bindings.bind(Call(), [OLD, OTHER]), bindings.bind(Call(), [OTHER, OLD, OLD]):
         pass
-    with bindings.using(Call(), [OLD]):
+    with bindings.bind(Call(), [OLD]):
         pass
 
     assert bound == [OLD, OTHER]
@@ -34,13 +34,13 @@ def test_another_table_waits_for_the_name() -> None:
     meant: list[QueryTable] = []
 
     def replace() -> None:
-        with bindings.using(Call(), [NEW]):
+        with bindings.bind(Call(), [NEW]):
             meant.extend(bound)
 
     with ThreadPoolExecutor(1) as threads:
-        with bindings.using(Call(), [OLD]):
+        with bindings.bind(Call(), [OLD]):
             waiting = threads.submit(replace)
-            with bindings.using(Call(), [OTHER]):
+            with bindings.bind(Call(), [OTHER]):
                 pass
             assert not waiting.done()
         waiting.result(10)
@@ -52,12 +52,12 @@ def test_who_waits_for_a_name_ends_with_the_call() -> None:
     """A cancelled query that waits is not one that hangs."""
     bindings = TableBindings(lambda _: None)
     call = Call()
-    with bindings.using(Call(), [OLD]), ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(bindings.using(call, [OTHER, NEW]).__enter__)
+    with bindings.bind(Call(), [OLD]), ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(bindings.bind(call, [OTHER, NEW]).__enter__)
         call.cancel()
 
         assert isinstance(waiting.exception(10), CancelledError)
-        with bindings.using(Call(), [OTHER]):
+        with bindings.bind(Call(), [OTHER]):
             pass
 
 
@@ -72,9 +72,9 @@ def test_who_waits_for_a_table_to_be_bound_ends_with_the_call() -> None:
     bindings = TableBindings(bind)
     call = Call()
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(bindings.using(Call(), [OLD]).__enter__)
+        first = threads.submit(bindings.bind(Call(), [OLD]).__enter__)
         begun.wait(10)
-        second = threads.submit(bindings.using(call, [OLD]).__enter__)
+        second = threads.submit(bindings.bind(call, [OLD]).__enter__)
         call.cancel()
 
         assert isinstance(second.exception(5), CancelledError)
@@ -92,11 +92,11 @@ def test_a_table_that_could_not_be_bound_is_bound_again() -> None:
             raise OSError
 
     bindings = TableBindings(bind)
-    with bindings.using(Call(), [OLD]):
+    with bindings.bind(Call(), [OLD]):
         pass
     with pytest.raises(OSError):  # noqa: PT011
-        bindings.using(Call(), [NEW]).__enter__()
-    with bindings.using(Call(), [OLD]):
+        bindings.bind(Call(), [NEW]).__enter__()
+    with bindings.bind(Call(), [OLD]):
         pass
 
     assert bound == [OLD, NEW, OLD]
@@ -105,4 +105,4 @@ def test_a_table_that_could_not_be_bound_is_bound_again() -> None:
 def test_tables_that_differ_in_letter_case_alone_are_refused() -> None:
     """Spark would read one of them twice."""
     with pytest.raises(InvalidRequestError, match=r"'s\.t' and 'S\.T'"):
-        TableBindings(lambda _: None).using(Call(), [OLD, NEW]).__enter__()
+        TableBindings(lambda _: None).bind(Call(), [OLD, NEW]).__enter__()

@@ -36,7 +36,7 @@ def test_clusters_are_not_embedded(master: str) -> None:
 @pytest.mark.parametrize("master", ["", "locale", "local[x]", "mesos://host", "http://host"])
 def test_other_masters_are_refused(master: str) -> None:
     """A typing error is told at the start, not by Spark."""
-    with pytest.raises(ValueError, match="is no master: give local"):
+    with pytest.raises(ValueError, match="is not a Spark master: use local"):
         SparkSettings("/data", master=master)
 
 

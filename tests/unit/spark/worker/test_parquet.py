@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sparkport.spark.worker.parquet import ColumnRead, FileSlice, ReadPlan, blobs, read, spooled
+from sparkport.spark.worker.parquet import ColumnRead, FileSlice, ReadPlan, blobs, read, write_spool
 
 WHOLE = 1 << 62
 
@@ -234,7 +234,7 @@ def test_spooled_rows_are_an_arrow_stream(tmp_path: Path) -> None:
     plan = ReadPlan((column("n", pa.int64()),))
     target = tmp_path / "spool" / "0"
     target.parent.mkdir()
-    counts = list(spooled(plan, [FileSlice(path, 0, WHOLE)] * 2, str(target), iter([0])))
+    counts = list(write_spool(plan, [FileSlice(path, 0, WHOLE)] * 2, str(target), iter([0])))
 
     assert counts == [20]
     assert pa.ipc.open_stream(target.read_bytes()).read_all()["n"].to_pylist() == [*range(10), *range(10)]
@@ -255,7 +255,7 @@ def test_task_stops_when_nobody_waits_for_its_rows(tmp_path: Path) -> None:
             yield FileSlice(path, 0, WHOLE)
             pytest.fail("the second piece was read to its end")
 
-    assert list(spooled(plan, Removing(), str(target), iter([0]))) == []
+    assert list(write_spool(plan, Removing(), str(target), iter([0]))) == []
 
 
 def test_blobs_are_messages_of_the_plans_schema(tmp_path: Path) -> None:

@@ -9,20 +9,21 @@ from sparkport.spark.types.registry import codec
 from sparkport.spark.types.storage import sql_text
 
 
-def note(kind: pa.DataType) -> str:
-    """Say what a plain Spark user sees in a column of this type."""
-    return codec(kind).note
+def describe(kind: pa.DataType) -> str:
+    """Return what a plain Spark user sees in a column of this type."""
+    return codec(kind).description
 
 
-def table() -> str:
+def markdown_table() -> str:
     """Return the Markdown table of the documentation."""
     lines = [
         "| Arrow | DuckDB | Spark stores | a Spark user sees | filters |",
         "|---|---|---|---|---|",
     ]
     for arrow, duckdb, kind in _ROWS:
-        found = codec(kind)
-        cells = (f"`{arrow}`", duckdb, f"`{sql_text(found.spark)}`", found.note, _filters(found.pushdown))
+        stored = codec(kind)
+        spark, filters = sql_text(stored.spark), _filters(stored.pushdown)
+        cells = (f"`{arrow}`", duckdb, f"`{spark}`", stored.description, filters)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,144 @@
+"""A schema of the warehouse."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import (
+    CreateTableOptions,
+    DropTableOptions,
+    OnConflict,
+    RevertibleSchema,
+    check_new_columns,
+)
+from sparkport.catalog.functions import ScalarFunction, TableFunction
+from sparkport.catalog.scan import TimePoint
+from sparkport.catalog.tables import Table
+from sparkport.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from sparkport.expressions.constraints import resolve_constraints
+from sparkport.spark.catalog.tables import WarehouseTables, same_name
+from sparkport.spark.commit.folder_lock import exclusive, while_writing
+from sparkport.spark.ddl.create import new_table, replace_delta, schema_details
+from sparkport.spark.functions.catalog_functions import COMMENT, SCHEMA
+from sparkport.spark.storage.filesystem import is_local
+from sparkport.spark.table import DeltaTable
+from sparkport.spark.warehouse.listing import TableEntry
+
+
+class SparkSchema(RevertibleSchema):
+    """A folder of tables."""
+
+    def __init__(self, name: str, tables: WarehouseTables, functions: Sequence[TableFunction] = ()) -> None:
+        """`functions` are those of the catalog, which the schema that is for them shows."""
+        self._name = name
+        self._tables = tables
+        self._has_functions = bool(functions) and name.lower() == SCHEMA
+        self._functions = functions if self._has_functions else ()
+
+    @property
+    def name(self) -> str:
+        """The schema's name."""
+        return self._name
+
+    @property
+    def comment(self) -> str:
+        """The schema's documentation."""
+        return str(self._details().get("comment", COMMENT if self._has_functions else ""))
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Key-value pairs shown to clients."""
+        return dict(self._details().get("tags", {}))
+
+    def tables(self, call: Call) -> Sequence[Table]:
+        """Return all tables whose log can be read; asking for another one tells what is wrong with it."""
+        call.check()
+        tables = [(self._tables.table(entry), entry.version) for entry in self._entries().values()]
+        return [table for table, version in tables if table.is_readable(call, version)]
+
+    def table(self, call: Call, name: str) -> DeltaTable | None:
+        """Return the table of that name, in any letter case, or None."""
+        call.check()
+        entries = self._entries()
+        spelled = name if name in entries else same_name(name, entries)
+        return None if spelled is None else self._tables.table(entries[spelled])
+
+    def scalar_functions(self, call: Call) -> Sequence[ScalarFunction]:
+        """Return no functions."""
+        call.check()
+        return ()
+
+    def table_functions(self, call: Call) -> Sequence[TableFunction]:
+        """Return the catalog's functions in the schema that is for them."""
+        call.check()
+        return self._functions
+
+    def create_table(
+        self, call: Call, name: str, arrow_schema: pa.Schema, options: CreateTableOptions
+    ) -> DeltaTable:
+        """Create an empty table, or return the existing one with `OnConflict.IGNORE`."""
+        if not name:
+            raise InvalidRequestError("a table needs a name")
+        path = f"{self._name}.{name}"
+        check_new_columns(arrow_schema)
+        columns, constraints = resolve_constraints(call, arrow_schema, options)
+        tables, engine = self._tables, self._tables.engine
+        with tables.changing(call):
+            schemas = engine.warehouse.listing().schemas
+            if same_name(self._name, schemas) is None and not self._has_functions:
+                raise NotFoundError("schema", self._name, schemas)
+            existing = self.table(call, name)
+            if existing is not None:
+                match options.on_conflict:
+                    case OnConflict.IGNORE:
+                        return existing
+                    case OnConflict.ERROR:
+                        raise AlreadyExistsError("table", path)
+            root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
+            made = new_table(root, columns, constraints, options.comment)
+            if existing is None:
+                tables.create(call, path, made)
+            else:
+                with existing.versions.lock.exclusive(call):
+                    work = functools.partial(replace_delta, made)
+                    engine.jobs.run(call, path, while_writing(root, path, work))
+                    if existing.name != name and is_local(root):
+                        tables.move(call, existing, name)
+        table = self.table(call, name)
+        if table is None:  # others have dropped it already
+            raise NotFoundError("table", path)
+        table.versions.settle()
+        return table
+
+    def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
+        """Drop a table and its files."""
+        with self._tables.changing(call):
+            table = self.table(call, name)
+            if table is None:
+                if options.ignore_not_found:
+                    return
+                raise NotFoundError("table", f"{self._name}.{name}", self._entries())
+            with table.versions.lock.exclusive(call), exclusive(call, table.root, str(table)):
+                self._tables.drop(table)
+
+    def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
+        """Drop a table and its files if nobody has changed it since it was created."""
+        with self._tables.changing(call):
+            table = self.table(call, name)
+            if table is None:
+                return False
+            with table.versions.lock.exclusive(call), exclusive(call, table.root, str(table)):
+                if table.snapshot(call, None).time_point != made:
+                    return False
+                return self._tables.undo(table)
+
+    def _entries(self) -> Mapping[str, TableEntry]:
+        return self._tables.engine.warehouse.tables(self._name)
+
+    def _details(self) -> dict[str, Any]:
+        return schema_details(self._tables.engine.warehouse.schema_folder(self._name))
