@@ -13,7 +13,6 @@ from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.registry import Catalogs
-from tests.conftest import TOKEN
 from tests.flight_client import Flight, cmd_descriptor, path_descriptor, refusal
 
 from .conftest import ROWS, TABLE
@@ -120,10 +119,10 @@ def test_changed_ticket_is_invalid(orders: Flight) -> None:
 
 
 def test_ticket_of_another_server_is_invalid(orders: Flight) -> None:
-    """A ticket is good only at the server that made it."""
+    """A ticket is good only at servers with the token of the one that made it."""
     with (
-        sparkport.Server({"db1": MemoryCatalog()}, port=0, token=TOKEN, grace_seconds=0) as other,
-        Flight(other.location, TOKEN) as client,
+        sparkport.Server({"db1": MemoryCatalog()}, port=0, token="another token", grace_seconds=0) as other,
+        Flight(other.location, "another token") as client,
     ):
         (ticket,) = client.scan(path_descriptor("__databases"), [])
 

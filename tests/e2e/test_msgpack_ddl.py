@@ -122,15 +122,6 @@ def test_ignore_not_found_is_about_the_table(schema: Flight, action: str, extra:
     assert refusal(lambda: schema.action(action, {**body, "name": "t"}))[0] == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("name", ["", None])
-def test_names_must_not_be_empty(client: Flight, name: str | None) -> None:
-    """A schema needs a name."""
-    code, text = refusal(lambda: client.action("create_schema", {"catalog_name": "db1", "schema": name}))
-
-    assert code == "INVALID_ARGUMENT"
-    assert text
-
-
 def test_comment_and_tags_of_a_schema_are_listed(client: Flight) -> None:
     """What `create_schema` was told of a schema is what clients are shown."""
     body = {"catalog_name": "db1", "schema": "s", "comment": "hello", "tags": {"owner": "me"}}

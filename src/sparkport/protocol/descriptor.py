@@ -107,13 +107,13 @@ def _from_path(parts: list[str], default_catalog: str) -> Address:
         case [only] if only == DATABASES:
             return DatabasesAddress()
         case [schema, table]:
-            return TableAddress(TablePath(default_catalog, schema, table))
+            return TableAddress(_table_path(default_catalog, schema, table))
         case [catalog, schema, table]:
-            return TableAddress(TablePath(catalog, schema, table))
+            return TableAddress(_table_path(catalog, schema, table))
         case [catalog, schema, table, layout] if _LAYOUT.fullmatch(layout):
-            return TableAddress(TablePath(catalog, schema, table), layout)
+            return TableAddress(_table_path(catalog, schema, table), layout)
         case [catalog, schema, FunctionKind.SCALAR | FunctionKind.TABLE as kind, function, form]:
-            return FunctionAddress(TablePath(catalog, schema, function), FunctionKind(kind), form)
+            return FunctionAddress(_function_path(catalog, schema, function), FunctionKind(kind), form)
         case _:
             raise InvalidRequestError(
                 f"a path is [schema, table] or [catalog, schema, table]; this one has {len(parts)} parts"
@@ -150,4 +150,16 @@ def _from_json(text: str, default_catalog: str) -> Address:
         raise InvalidRequestError("the command needs the texts 'schema' and 'table'")
     catalog = values["catalog"] if isinstance(values["catalog"], str) else default_catalog
     layout = values["layout"] if isinstance(values["layout"], str) else None
-    return TableAddress(TablePath(catalog, values["schema"], values["table"]), layout)
+    return TableAddress(_table_path(catalog, values["schema"], values["table"]), layout)
+
+
+def _table_path(catalog: str, schema: str, table: str) -> TablePath:
+    if not schema or not table:
+        raise InvalidRequestError("the schema and table of a flight descriptor must not be empty")
+    return TablePath(catalog, schema, table)
+
+
+def _function_path(catalog: str, schema: str, function: str) -> TablePath:
+    if not schema or not function:
+        raise InvalidRequestError("the schema and function of a flight descriptor must not be empty")
+    return TablePath(catalog, schema, function)

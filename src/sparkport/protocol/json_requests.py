@@ -19,6 +19,7 @@ from sparkport.catalog import ddl
 from sparkport.catalog.scan import TimePoint
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import msgpack, requests, schemas, type_grammar
+from sparkport.protocol.names import Name, explain
 from sparkport.protocol.requests import (
     AlterTableRequest,
     CreateSchemaRequest,
@@ -123,13 +124,13 @@ class _Metadata(msgspec.Struct):
 
 
 class _CreateSchema(msgspec.Struct):
-    schema_name: str
+    schema_name: Name
     if_not_exists: bool = False
     comment: str | None = None
 
 
 class _DropSchema(msgspec.Struct):
-    schema_name: str
+    schema_name: Name
     if_exists: bool = False
     cascade: bool = False
 
@@ -147,45 +148,45 @@ class _Columns(msgspec.Struct):
 
 
 class _CreateTable(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     schema: _Columns
     if_not_exists: bool = False
     comment: str | None = None
 
 
 class _DropTable(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     if_exists: bool = False
 
 
 class _AddColumn(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     column: _Field
     if_exists: bool = False
 
 
 class _DropColumn(msgspec.Struct):
-    schema_name: str
-    table_name: str
-    column_name: str
+    schema_name: Name
+    table_name: Name
+    column_name: Name
     if_exists: bool = False
 
 
 class _Put(msgspec.Struct):
     operation: Literal["insert", "update"]
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     row_ids: list[int] | None = None
     returning: bool = False
     if_version: str | None = None
 
 
 class _Delete(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     row_ids: list[int]
     returning: bool = False
     if_version: str | None = None
@@ -196,7 +197,7 @@ class _Begin(msgspec.Struct):
 
 
 class _Transaction(msgspec.Struct):
-    transaction_id: str
+    transaction_id: Name
 
 
 class _TimePoint(msgspec.Struct):
@@ -205,13 +206,13 @@ class _TimePoint(msgspec.Struct):
 
 
 class _Endpoints(msgspec.Struct):
-    schema: str
-    table: str
+    schema: Name
+    table: Name
     time_point: _TimePoint | None = None
 
 
 class _Function(msgspec.Struct):
-    name: str
+    name: Name
     parameters: msgspec.Raw = msgspec.Raw(b"\x90")
     named_parameters: msgspec.Raw = msgspec.Raw(b"\x80")
 
@@ -388,7 +389,7 @@ def _decode(body: bytes, shape: type[T]) -> T:
     except RecursionError as error:
         raise LimitExceededError("the JSON request nests too deep") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"malformed JSON request: {error}") from error
+        raise InvalidRequestError(f"malformed JSON request: {explain(error)}") from error
 
 
 def _row_ids(ids: list[int], operation: str) -> pa.Int64Array:

@@ -135,6 +135,8 @@ def _set_columns(incoming: pa.Schema, visible: pa.Schema) -> tuple[str, ...]:
     """Return the table's names of the columns an UPDATE sends before the row id."""
     if not len(incoming) or incoming.names[-1].lower() != ROWID:
         raise SchemaMismatchError("the last column of an UPDATE is the row id, named 'rowid'")
+    if "" in incoming.names:
+        raise InvalidRequestError("a column needs a name")
     return tuple(visible.names[find_column(visible, name)] for name in incoming.names[:-1])
 
 
