@@ -174,10 +174,17 @@ def serve(
             help="Spark: give row ids to tables of others at their first UPDATE or DELETE.",
         ),
     ] = True,
-    lane: Annotated[
+    read_mode: Annotated[
         ReadMode,
-        typer.Option(envvar="SPARKPORT_LANE", help="Spark: how rows are read; `sql` is the slow, sure way."),
+        typer.Option(
+            envvar="SPARKPORT_READ_MODE",
+            help="Spark: how rows are read: `auto` picks the fastest way, `sql` always uses Spark SQL.",
+        ),
     ] = ReadMode.AUTO,
+    old_read_mode: Annotated[
+        ReadMode | None,
+        typer.Option("--lane", envvar="SPARKPORT_LANE", hidden=True, help="Use --read-mode."),
+    ] = None,
     master: Annotated[
         str,
         typer.Option(
@@ -335,7 +342,7 @@ def serve(
             )
             lakehouse = Lakehouse(
                 settings,
-                lane=lane,
+                read_mode=_read_mode(context, read_mode, old_read_mode, log_format),
                 direct_reads=direct_reads,
                 adopts=adopt,
                 transaction_idle=transaction_idle,
@@ -380,6 +387,19 @@ def serve(
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _read_mode(
+    context: typer.Context, read_mode: ReadMode, old_read_mode: ReadMode | None, log_format: LogFormat
+) -> ReadMode:
+    """Return the read mode, also from its name in version 0.1; the new name wins over the old one."""
+    if old_read_mode is None:
+        return read_mode
+    text = "the setting 'lane' is now 'read-mode' (--read-mode, SPARKPORT_READ_MODE); 'lane' will be removed"
+    _tell(log_format, text, f"warning: {text}", logging.WARNING)
+    source = context.get_parameter_source("read_mode")
+    is_given = source is not None and source.name != "DEFAULT"
+    return read_mode if is_given else old_read_mode
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:

@@ -48,7 +48,7 @@ class Lakehouse:
         self,
         settings: SparkSettings,
         *,
-        lane: ReadMode = ReadMode.AUTO,
+        read_mode: ReadMode = ReadMode.AUTO,
         direct_reads: bool = False,
         adopts: bool = True,
         transaction_idle: float = 3600.0,
@@ -66,7 +66,7 @@ class Lakehouse:
         self._host = SparkHost(settings, progress=self._bar.fetching)
         self._engine = Engine(
             self._host,
-            read_mode=lane,
+            read_mode=read_mode,
             direct_reads=direct_reads,
             adopts=adopts,
             transaction_idle_seconds=transaction_idle,

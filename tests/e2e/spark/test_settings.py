@@ -29,7 +29,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (("--remote", "http://h:1"), "a Spark Connect address begins with sc://, not 'http://h:1'"),
         (("--conf", "spark.executor.memory"), "--conf is written key=value, not 'spark.executor.memory'"),
         (("--conf", "=8g"), "--conf is written key=value, not '=8g'"),
-        (("--lane", "fast"), "'fast' is not one of 'auto', 'sql'"),
+        (("--read-mode", "fast"), "'fast' is not one of 'auto', 'sql'"),
         (("--config", "missing.toml"), "missing.toml: [Errno 2] No such file or directory"),
         (("--config", "broken.toml"), "broken.toml: "),
         (("--config", "flat.toml"), "flat.toml: conf is a table of Spark's settings"),
