@@ -29,9 +29,9 @@ def translate(error: grpc.RpcError) -> errors.SparkportError:
     Without data, as from gRPC itself, the status decides the class and the attributes are empty.
     """
     text = error.details() or "the server gave no reason"
-    for key, value in error.trailing_metadata() or ():
-        if key == error_data.TRAILER and isinstance(value, bytes):
-            decoded = error_data.decode(value, text)
+    for trailer in error.trailing_metadata() or ():
+        if trailer.key == error_data.TRAILER and isinstance(trailer.value, bytes):
+            decoded = error_data.decode(trailer.value, text)
             if decoded is not None:
                 return decoded
     return error_data.make(_CLASSES.get(error.code(), errors.SparkportError), text)

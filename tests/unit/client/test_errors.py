@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import grpc
 import pytest
 
@@ -29,9 +32,9 @@ class Status(grpc.RpcError):
         """Return the text."""
         return self._details
 
-    def trailing_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+    def trailing_metadata(self) -> tuple[Any, ...]:
         """Return the trailers."""
-        return self._trailers
+        return tuple(SimpleNamespace(key=key, value=value) for key, value in self._trailers)
 
 
 @pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
