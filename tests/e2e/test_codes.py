@@ -106,7 +106,7 @@ def test_made_up_ticket_is_invalid(orders: Flight, ticket: bytes) -> None:
     """Only tickets that the server made are taken."""
     assert refusal(lambda: orders.get(ticket)) == (
         "INVALID_ARGUMENT",
-        "the ticket is not valid; ask for a new one with GetFlightInfo",
+        "the ticket is not valid; request a new one with GetFlightInfo",
     )
 
 
@@ -131,12 +131,12 @@ def test_ticket_of_another_server_is_invalid(orders: Flight) -> None:
 
 def test_expired_ticket_is_invalid() -> None:
     """A ticket is refused when its time is over."""
-    site = ServerContext(Catalogs({"db1": MemoryCatalog()}), sealer=TicketSigner(lifetime_seconds=-10))
-    server = GrpcServer(site, NoAuth(), "127.0.0.1", 0, ServerLimits())
+    context = ServerContext(Catalogs({"db1": MemoryCatalog()}), signer=TicketSigner(lifetime_seconds=-10))
+    server = GrpcServer(context, NoAuth(), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, None) as client:
         (ticket,) = client.scan(path_descriptor("__databases"), [])
-        expected = ("INVALID_ARGUMENT", "the ticket has expired; ask for a new one with GetFlightInfo")
+        expected = ("INVALID_ARGUMENT", "the ticket has expired; request a new one with GetFlightInfo")
         assert refusal(lambda: client.get(ticket)) == expected
     server.stop(0).wait()
 

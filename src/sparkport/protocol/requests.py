@@ -301,7 +301,7 @@ def create_table(body: bytes) -> CreateTableRequest:
             f"on_conflict is error, ignore or replace, not '{wire.on_conflict}'"
         ) from error
     arrow_schema = schemas.decode(raw_bytes(wire.arrow_schema))
-    schemas.present(arrow_schema)
+    schemas.to_duckdb_types(arrow_schema)
     names = arrow_schema.names
     if "" in names:
         raise InvalidRequestError("a column needs a name")
@@ -397,7 +397,7 @@ def add_field(body: bytes) -> AlterTableRequest:
             " (DuckDB's Airport extension loses it);"
             " change the column's type instead: ALTER TABLE ... ALTER ... TYPE STRUCT(...)"
         )
-    schemas.present(pa.schema([(path[0], pa.struct([field]))]))
+    schemas.to_duckdb_types(pa.schema([(path[0], pa.struct([field]))]))
     return _alter(wire, ddl.AddField(path, field, wire.if_field_not_exists))
 
 
@@ -425,7 +425,7 @@ def _column(raw: msgspec.Raw) -> pa.Field:
     field = schemas.decode_single_field(raw_bytes(raw))
     if not field.name:
         raise InvalidRequestError("a column needs a name")
-    schemas.present(pa.schema([field]))
+    schemas.to_duckdb_types(pa.schema([field]))
     return field
 
 
