@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from sparkport.catalog.dml import Statement
+from sparkport.catalog.dml import Statement, committed
 from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
@@ -72,7 +72,7 @@ def _statement(
             statement, reply = _begin(
                 request, table, operation, incoming.arrow_schema, columns, returning=returning
             )
-            try:
+            with committed(statement, request.check_alive) as outcome:
                 encoder = Encoder(reply)
                 shaper = Shaper(reply, guard=Guard(request.call, "table", table.name))
                 yield encoder.schema()
@@ -80,17 +80,12 @@ def _statement(
                     answer = statement.write(batch)
                     if returning:
                         yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
-                request.check_alive()
-                total = statement.commit()
-            except BaseException:
-                statement.abort()
-                raise
     except BaseException:
         path = address.path
         name = path.catalog or context.default_catalog(request)
         context.new_tables.failed(request, name, path.schema, path.table)
         raise
-    yield encode_metadata(msgpack.encode({"total_changed": total}))
+    yield encode_metadata(msgpack.encode({"total_changed": outcome.affected_rows}))
 
 
 def _begin(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparkport.arrow.conform import check_aligned, conform_batch
 from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import Statement, StatementTable
+from sparkport.catalog.dml import Statement, StatementTable, committed
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
@@ -104,21 +104,16 @@ def _run(
     *,
     returning: bool,
 ) -> Written:
-    """Feed the statement and commit it, if the caller is still there at the end."""
+    """Write all batches and commit the statement if the caller is still there."""
     rows: list[pa.RecordBatch] = []
-    try:
+    with committed(statement, request.check_alive) as outcome:
         for batch in batches:
             answer = statement.write(batch)
             if answer is not None:
                 request.outgoing.add(byte_size(answer))
                 rows.append(answer.select(columns.names))
-        request.check_alive()
-        affected = statement.commit()
-    except BaseException:
-        statement.abort()
-        raise
     returned = pa.Table.from_batches(rows, columns) if returning else None
-    return Written(affected, returned, statement.version)
+    return Written(outcome.affected_rows, returned, statement.version)
 
 
 def _based_on(call: Call, table: Table, if_version: str | None) -> Call:
