@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.catalog.transactions import TransactionState
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
@@ -305,5 +305,5 @@ def run(name: str, context: ServerContext, request: Request, data: bytes) -> byt
     action = context.actions.get(name)
     if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    with Guard(request.call, "action", name):
+    with UserCodeBoundary(request.call, "action", name):
         return action.run(request.call, data)

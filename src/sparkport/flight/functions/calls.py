@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, find_schema
 from sparkport.catalog.parameters import bound
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Schema
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import (
     InvalidRequestError,
     LimitExceededError,
@@ -45,7 +45,7 @@ class FunctionCall:
 
     def arrow_schema(self, call: Call, incoming: pa.Schema | None = None) -> pa.Schema:
         """Return the columns of the result, as the function declares them."""
-        with Guard(call, "function", str(self.path)):
+        with UserCodeBoundary(call, "function", str(self.path)):
             if isinstance(self.function, TableFunction):
                 arrow_schema = self.function.schema_for_parameters(call, self.parameters)
             elif incoming is None:
@@ -150,11 +150,11 @@ def deliver(context: ServerContext, request: Request, ticket: Ticket) -> Iterato
     assert isinstance(run.function, TableFunction)
     sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
     options = ScanOptions(columns=ticket.columns, filter=predicates.decode(ticket.filters))
-    guard = Guard(call, "function", str(run.path))
-    with guard:
+    boundary = UserCodeBoundary(call, "function", str(run.path))
+    with boundary:
         reader = run.function.execute(call, run.parameters, options)
     try:
-        yield from encoded(scan_shaper(sent, ticket.columns, guard), _guarded_rows(call, guard, reader))
+        yield from encoded(scan_shaper(sent, ticket.columns, boundary), _checked_rows(call, boundary, reader))
     finally:
         reader.close()
 
@@ -166,10 +166,12 @@ def _of_ticket(context: ServerContext, request: Request, ticket: Ticket, path: T
     return function_call_by_name(context, request, path, ticket.parameters, ticket.named_parameters)
 
 
-def _guarded_rows(call: Call, guard: Guard, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _checked_rows(
+    call: Call, boundary: UserCodeBoundary, reader: pa.RecordBatchReader
+) -> Iterator[pa.RecordBatch]:
     rows = iter(reader)
     while True:
-        with guard:
+        with boundary:
             batch = next(rows, None)
         if batch is None:
             return

@@ -10,8 +10,8 @@ import pyarrow as pa
 from sparkport.arrow.conform import conform_column
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableInOutFunction
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.parameters import Special
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import InvalidRequestError, SchemaMismatchError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.functions.calls import FunctionCall, function_at, function_call
@@ -40,13 +40,13 @@ def call_scalar(
     encoder = Encoder(reply)
     yield encoder.schema()
     call = request.call
-    guard = Guard(call, "function", str(address.path))
+    boundary = UserCodeBoundary(call, "function", str(address.path))
     for batch, _ in incoming:
         call.check()
         if not batch.schema.equals(arguments):
             columns = [conform_column(column, field) for column, field in zip(batch, arguments, strict=True)]
             batch = pa.RecordBatch.from_arrays(columns, schema=arguments)  # noqa: PLW2901
-        with guard:
+        with boundary:
             result = _checked(function.execute(call, batch), batch.num_rows, reply)
         yield from encoder.batch(result)
 
@@ -68,7 +68,9 @@ def call_in_out(
     arrow_schema = incoming.arrow_schema
     reply = schemas.to_duckdb_types(run.arrow_schema(request.call, arrow_schema))
     encoder = Encoder(reply)
-    shaper = Shaper(reply, required=reply.names, guard=Guard(request.call, "function", str(address.path)))
+    shaper = Shaper(
+        reply, required=reply.names, boundary=UserCodeBoundary(request.call, "function", str(address.path))
+    )
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in reply], schema=reply)
     yield encoder.schema()
     thread = PullThread(request.call, lambda batches: _results(request.call, run, arrow_schema, batches))
@@ -127,5 +129,5 @@ def _results(
     call: Call, run: FunctionCall, incoming: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Generator[pa.RecordBatch, None, None]:
     assert isinstance(run.function, TableInOutFunction)
-    with Guard(call, "function", str(run.path)):
+    with UserCodeBoundary(call, "function", str(run.path)):
         yield from run.function.process(call, run.parameters, incoming, batches)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sparkport.catalog.dml import Statement, committed
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import (
     InvalidRequestError,
     NotImplementedByServerError,
@@ -74,7 +74,7 @@ def _statement(
             )
             with committed(statement, request.check_alive) as outcome:
                 encoder = Encoder(reply)
-                shaper = Shaper(reply, guard=Guard(request.call, "table", table.name))
+                shaper = Shaper(reply, boundary=UserCodeBoundary(request.call, "table", table.name))
                 yield encoder.schema()
                 for batch, _ in incoming:
                     answer = statement.write(batch)

@@ -9,7 +9,6 @@ import pyarrow as pa
 from msgspec import structs
 
 from sparkport.catalog.dml import StatementTable
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import PlannedScan, TimePoint
@@ -19,6 +18,7 @@ from sparkport.catalog.tables import (
     StatisticsTable,
     VersionedTable,
 )
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.functions import calls
@@ -174,7 +174,7 @@ def do_get(context: ServerContext, request: Request, data: bytes) -> Iterator[by
     plan = context.plans.get(call, table, ticket)
     arrow_schema = plan.arrow_schema(call)
     sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
-    shaper = scan_shaper(sent, ticket.columns, Guard(call, "table", table.name))
+    shaper = scan_shaper(sent, ticket.columns, UserCodeBoundary(call, "table", table.name))
     reader = plan.read(call, ticket.slice)
     try:
         yield from encoded(shaper, call.checked(reader))
