@@ -64,7 +64,7 @@ _EXAMPLES = """
 
 _log = structlog.get_logger("sparkport")
 _CONF = "sparkport.conf"
-_LOOK_UP_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _LIMITS = ServerLimits()
 
 
@@ -84,7 +84,7 @@ def _main(
 
 
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the file, and the variables of flags that switch off, give the defaults of all other flags."""
+    """Set the defaults of all other flags from the file, and from the variables of negative flags."""
     try:
         known = _known(context)
         settings = {"conf": []} if path is None else read_config_file(path, known)
@@ -99,7 +99,7 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def _known(context: typer.Context) -> dict[str, Setting]:
-    """Return what may be set, by the names of the flags: a parameter need not be called as its flag is."""
+    """Return the settings by flag; a parameter may be named differently from its flag."""
     hints = get_type_hints(serve)
     return {
         flag.removeprefix("--"): Setting(one.name, _kind(hints[one.name]), flag in one.secondary_opts)
@@ -110,7 +110,7 @@ def _known(context: typer.Context) -> dict[str, Setting]:
 
 
 def _kind(hint: object) -> type:
-    """Return what a file must give for a parameter: names, folders and addresses are text."""
+    """Return the type of a parameter in a file: names, folders and addresses are text."""
     return next((kind for kind in (bool, int, float) if kind is hint), str)
 
 
@@ -125,11 +125,11 @@ def serve(
             show_default="./lakehouse",
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(envvar="SPARKPORT_ENGINE", help="Where the tables live.")] = (
+    engine: Annotated[Engine, typer.Option(envvar="SPARKPORT_ENGINE", help="Where tables are stored.")] = (
         Engine.SPARK
     ),
     catalog: Annotated[
-        str, typer.Option(envvar="SPARKPORT_CATALOG", help="The name that DuckDB attaches.")
+        str, typer.Option(envvar="SPARKPORT_CATALOG", help="The database name to ATTACH in DuckDB.")
     ] = "lakehouse",
     host: Annotated[
         str, typer.Option(envvar="SPARKPORT_HOST", help="The address to listen on.")
@@ -139,18 +139,20 @@ def serve(
     ] = 8815,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SPARKPORT_TOKEN", help="The token clients need; without it one is made up."),
+        typer.Option(
+            envvar="SPARKPORT_TOKEN", help="The token that clients must send; generated if not set."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
             envvar="SPARKPORT_TOKEN_FILE",
             metavar="FILE",
-            help="A file with the token in its first line, which only you can read.",
+            help="A file with the token in its first line; other users must not have access to it.",
         ),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Need no token (loopback only).")
+        bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
     app_spec: Annotated[
         str | None,
@@ -164,14 +166,16 @@ def serve(
     ] = None,
     direct_reads: Annotated[
         bool,
-        typer.Option("--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read files."),
+        typer.Option(
+            "--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read data files."
+        ),
     ] = False,
     adopt: Annotated[
         bool,
         typer.Option(
             "--adopt/--no-adopt",
             envvar="SPARKPORT_ADOPT",
-            help="Spark: give row ids to tables of others at their first UPDATE or DELETE.",
+            help="Spark: add row ids to tables that others created, at their first UPDATE or DELETE.",
         ),
     ] = True,
     read_mode: Annotated[
@@ -188,7 +192,7 @@ def serve(
     master: Annotated[
         str,
         typer.Option(
-            envvar="SPARKPORT_MASTER", help="Spark: where it runs: local[N], spark://..., yarn or k8s://..."
+            envvar="SPARKPORT_MASTER", help="Spark: the master: local[N], spark://..., yarn or k8s://..."
         ),
     ] = "local[*]",
     remote: Annotated[
@@ -203,7 +207,7 @@ def serve(
             "--conf",
             envvar="SPARKPORT_CONF",
             metavar="KEY=VALUE",
-            help="Spark: a setting of its own; may be repeated.",
+            help="Spark: a setting of Spark; may be repeated.",
         ),
     ] = None,
     functions: Annotated[
@@ -211,7 +215,7 @@ def serve(
         typer.Option(
             "--functions/--no-functions",
             envvar="SPARKPORT_FUNCTIONS",
-            help="Spark: functions of tables (history, files, optimize ...) in schema sparkport.",
+            help="Spark: offer table functions (history, files, optimize ...) in schema sparkport.",
         ),
     ] = True,
     allow_query: Annotated[
@@ -219,7 +223,7 @@ def serve(
         typer.Option(
             "--allow-query",
             envvar="SPARKPORT_ALLOW_QUERY",
-            help="Spark: also the function query(sql), which runs Spark SQL that only reads the warehouse.",
+            help="Spark: offer the function query(sql), which runs read-only Spark SQL.",
         ),
     ] = False,
     query_timeout: Annotated[
@@ -228,7 +232,7 @@ def serve(
             envvar="SPARKPORT_QUERY_TIMEOUT",
             min=0.1,
             metavar="SECONDS",
-            help="Spark: how long a statement of query(sql) may take, until its last row is sent.",
+            help="Spark: the time limit of query(sql), until its last row is sent.",
         ),
     ] = 600.0,
     config: Annotated[
@@ -245,7 +249,7 @@ def serve(
         typer.Option(
             "--sample",
             envvar="SPARKPORT_SAMPLE",
-            help="Start with a small sample, unless there are tables already.",
+            help="Load sample tables if there are no tables yet.",
         ),
     ] = False,
     transaction_idle: Annotated[
@@ -263,14 +267,14 @@ def serve(
             envvar="SPARKPORT_TRASH_HOURS",
             min=0,
             metavar="HOURS",
-            help="Spark: how long dropped tables can be brought back; 0 deletes them at once.",
+            help="Spark: how long dropped tables can be restored; 0 deletes them at once.",
         ),
     ] = 24.0,
     calls: Annotated[
-        int, typer.Option(envvar="SPARKPORT_CALLS", min=1, help="How many calls may run at once.")
+        int, typer.Option(envvar="SPARKPORT_CALLS", min=1, help="The maximum number of concurrent calls.")
     ] = _LIMITS.concurrent_calls,
     connections: Annotated[
-        int, typer.Option(envvar="SPARKPORT_CONNECTIONS", min=1, help="How many connections may be open.")
+        int, typer.Option(envvar="SPARKPORT_CONNECTIONS", min=1, help="The maximum number of connections.")
     ] = _LIMITS.connections,
     connection_idle: Annotated[
         float,
@@ -296,7 +300,7 @@ def serve(
             envvar="SPARKPORT_MEMORY",
             min=0,
             metavar="MIB",
-            help="Memory for rows that calls have sent and not committed.",
+            help="Memory for rows of uncommitted calls.",
             show_default="0: a quarter of the machine's",
         ),
     ] = 0,
@@ -306,15 +310,17 @@ def serve(
             envvar="SPARKPORT_STREAM_IDLE",
             min=1,
             metavar="SECONDS",
-            help="After how long a stream is ended whose client neither sends nor reads.",
+            help="After how long a stream is ended if its client neither sends nor reads.",
         ),
     ] = _LIMITS.stream_idle_seconds,
     log_format: Annotated[
-        LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
+        LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
     log_level: Annotated[
         LogLevel,
-        typer.Option(envvar="SPARKPORT_LOG_LEVEL", case_sensitive=False, help="How much is logged."),
+        typer.Option(
+            envvar="SPARKPORT_LOG_LEVEL", case_sensitive=False, help="The lowest level that is logged."
+        ),
     ] = LogLevel.INFO,
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
@@ -354,9 +360,9 @@ def serve(
         else:
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
-                _note(log_format, f"the memory engine keeps nothing in {warehouse}")
+                _note(log_format, f"the memory engine ignores the warehouse {warehouse}")
             if direct_reads:
-                _note(log_format, "the memory engine has no files for --direct-reads")
+                _note(log_format, "the memory engine ignores --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
         server = Server(
@@ -379,7 +385,10 @@ def serve(
         _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
     if _is_on_command_line(context, "token"):
-        _note(log_format, "until a server has started everybody can see its --token; use --token-file")
+        _note(
+            log_format,
+            "other users can see --token in the process list until the server has started; use --token-file",
+        )
     shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
     _run(server, _greeting(server, catalog, shown), lakehouse, log_format)
 
@@ -410,20 +419,20 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
 
 
 def _run(server: Server, greeting: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     server.start()
-    # Python runs the handler on this thread, but the kernel may wake another: so look up now and then.
+    # Python runs signal handlers on this thread, but the kernel may wake another one: so poll.
     if lakehouse is not None:
         lakehouse.start()
-        while not (lakehouse.is_open.wait(_LOOK_UP_SECONDS) or stop.is_set()):
+        while not (lakehouse.is_open.wait(_POLL_SECONDS) or stop.is_set()):
             pass
     if not stop.is_set():
         typer.echo(greeting)
         sys.stdout.flush()
-    while not stop.wait(_LOOK_UP_SECONDS):
+    while not stop.wait(_POLL_SECONDS):
         pass
     _tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
@@ -436,7 +445,7 @@ def _note(log_format: LogFormat, text: str) -> None:
 
 
 def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INFO) -> None:
-    """Tell people a line. Where the log is for machines it is an event, so that they can read it all."""
+    """Print a line, or log it as an event if the log is JSON."""
     if log_format is LogFormat.JSON:
         _log.log(level, event)
     else:
@@ -444,7 +453,7 @@ def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INF
 
 
 def _greeting(server: Server, catalog: str, token: str | None) -> str:
-    """Return how to attach the server; the token is printed only if the server has made it up."""
+    """Return how to attach the server; the token is shown only if the server generated it."""
     where = server.location
     lines = [
         f"sparkport ready at {where}",

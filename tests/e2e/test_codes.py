@@ -243,14 +243,17 @@ def test_schema_with_tables_is_not_dropped(orders: Flight) -> None:
             path_descriptor(*"abcde"),
             "a path is [schema, table] or [catalog, schema, table]; this one has 5 parts",
         ),
-        (b"", "a flight descriptor is of type PATH or CMD"),
+        (b"", "a flight descriptor must be of type PATH or CMD"),
         (cmd_descriptor("{"), "the command is not valid JSON"),
-        (cmd_descriptor("{}"), "the command needs the texts 'schema' and 'table'"),
-        (cmd_descriptor('{"schema": 1, "table": 2}'), "the command needs the texts 'schema' and 'table'"),
-        (cmd_descriptor(b"\xff\xfe"), "a command is UTF-8 text"),
+        (cmd_descriptor("{}"), "the command must have the strings 'schema' and 'table'"),
+        (
+            cmd_descriptor('{"schema": 1, "table": 2}'),
+            "the command must have the strings 'schema' and 'table'",
+        ),
+        (cmd_descriptor(b"\xff\xfe"), "a command must be UTF-8 text"),
         (
             cmd_descriptor("no dot"),
-            "a command is schema.table, catalog.schema.table, or JSON with schema and table",
+            "a command must be schema.table, catalog.schema.table, or JSON with schema and table",
         ),
     ],
 )

@@ -105,7 +105,7 @@ def test_column_schema_with_two_fields_is_refused(schema: Flight) -> None:
 
     assert refusal(lambda: schema.action("add_column", body)) == (
         "INVALID_ARGUMENT",
-        "a column schema has exactly one field, this one has 2",
+        "a column schema must have exactly one field, this one has 2",
     )
 
 

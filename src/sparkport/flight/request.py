@@ -108,7 +108,7 @@ def make_request(
 def _idempotency_key(headers: Headers) -> str | None:
     key = headers.optional(IDEMPOTENCY_KEY)
     if key is not None and not _KEY.fullmatch(key):
-        raise InvalidRequestError(f"header {IDEMPOTENCY_KEY} has 1 to 128 visible ASCII characters")
+        raise InvalidRequestError(f"header {IDEMPOTENCY_KEY} must have 1 to 128 visible ASCII characters")
     return key
 
 

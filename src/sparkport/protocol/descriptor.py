@@ -79,7 +79,7 @@ def decode(data: bytes, default_catalog: str = "") -> Address:
         return _from_path(list(descriptor.path), default_catalog)
     if descriptor.type == pb.FlightDescriptor.CMD:
         return _from_command(descriptor.cmd, default_catalog)
-    raise InvalidRequestError("a flight descriptor is of type PATH or CMD")
+    raise InvalidRequestError("a flight descriptor must be of type PATH or CMD")
 
 
 def encode(address: TableAddress | FunctionAddress) -> bytes:
@@ -124,14 +124,14 @@ def _from_command(command: bytes, default_catalog: str) -> Address:
     try:
         text = command.decode()
     except UnicodeDecodeError as error:
-        raise InvalidRequestError("a command is UTF-8 text") from error
+        raise InvalidRequestError("a command must be UTF-8 text") from error
     if text.lstrip().startswith("{"):
         return _from_json(text, default_catalog)
     parts = [quoted.replace('""', '"') or plain for quoted, plain in _NAME_PART.findall(text)]
     rebuilt = ".".join(match.group(0) for match in _NAME_PART.finditer(text))
     if rebuilt != text or len(parts) not in {2, 3}:
         raise InvalidRequestError(
-            "a command is schema.table, catalog.schema.table, or JSON with schema and table"
+            "a command must be schema.table, catalog.schema.table, or JSON with schema and table"
         )
     return _from_path(parts, default_catalog)
 
@@ -147,7 +147,7 @@ def _from_json(text: str, default_catalog: str) -> Address:
             return _from_path([str(part) for part in parts], default_catalog)
     values = {key: document.get(key) for key in ("catalog", "schema", "table", "layout")}
     if not isinstance(values["schema"], str) or not isinstance(values["table"], str):
-        raise InvalidRequestError("the command needs the texts 'schema' and 'table'")
+        raise InvalidRequestError("the command must have the strings 'schema' and 'table'")
     catalog = values["catalog"] if isinstance(values["catalog"], str) else default_catalog
     layout = values["layout"] if isinstance(values["layout"], str) else None
     return TableAddress(_table_path(catalog, values["schema"], values["table"]), layout)

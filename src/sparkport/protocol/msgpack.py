@@ -32,7 +32,7 @@ def decode(body: bytes, shape: type[T]) -> T:
 
 
 def has_key(body: bytes, key: str) -> bool:
-    """Say whether the body is a map with that key."""
+    """Return whether the body is a map with that key."""
     return key in decode(body, dict[str, msgspec.Raw])
 
 

@@ -64,7 +64,9 @@ def decode_single_field(data: bytes) -> pa.Field:
     """Return the one field of a column schema."""
     arrow_schema = decode(data)
     if len(arrow_schema) != 1:
-        raise InvalidRequestError(f"a column schema has exactly one field, this one has {len(arrow_schema)}")
+        raise InvalidRequestError(
+            f"a column schema must have exactly one field, this one has {len(arrow_schema)}"
+        )
     return arrow_schema.field(0)
 
 
@@ -151,7 +153,7 @@ def _depth(arrow_type: pa.DataType) -> int:
 
 
 def _has_statistics(arrow_type: pa.DataType) -> bool:
-    """Say whether DuckDB can use exact statistics of such a column.
+    """Return whether DuckDB can use exact statistics of such a column.
 
     It reads BLOB bounds in an escaped text form that sorts differently, and fails
     on types it does not know here, so tables with such columns do not opt in.
