@@ -62,7 +62,7 @@ _EXAMPLES = """
 
 _log = structlog.get_logger("sparkport")
 _CONF = "sparkport.conf"
-_LOOK_UP_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _LIMITS = ServerLimits()
 
 
@@ -82,7 +82,7 @@ def _main(
 
 
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the file, and the variables of flags that switch off, give the defaults of all other flags."""
+    """Set the defaults of all other flags from the file, and from the variables of negative flags."""
     try:
         known = _known(context)
         settings = {"conf": []} if path is None else read_config_file(path, known)
@@ -97,7 +97,7 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def _known(context: typer.Context) -> dict[str, Setting]:
-    """Return what may be set, by the names of the flags: a parameter need not be called as its flag is."""
+    """Return the settings by flag; a parameter may be named differently from its flag."""
     hints = get_type_hints(serve)
     return {
         flag.removeprefix("--"): Setting(one.name, _kind(hints[one.name]), flag in one.secondary_opts)
@@ -108,7 +108,7 @@ def _known(context: typer.Context) -> dict[str, Setting]:
 
 
 def _kind(hint: object) -> type:
-    """Return what a file must give for a parameter: names, folders and addresses are text."""
+    """Return the type of a parameter in a file: names, folders and addresses are text."""
     return next((kind for kind in (bool, int, float) if kind is hint), str)
 
 
@@ -123,11 +123,11 @@ def serve(
             show_default="./lakehouse",
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(envvar="SPARKPORT_ENGINE", help="Where the tables live.")] = (
+    engine: Annotated[Engine, typer.Option(envvar="SPARKPORT_ENGINE", help="Where tables are stored.")] = (
         Engine.SPARK
     ),
     catalog: Annotated[
-        str, typer.Option(envvar="SPARKPORT_CATALOG", help="The name that DuckDB attaches.")
+        str, typer.Option(envvar="SPARKPORT_CATALOG", help="The database name to ATTACH in DuckDB.")
     ] = "lakehouse",
     host: Annotated[
         str, typer.Option(envvar="SPARKPORT_HOST", help="The address to listen on.")
@@ -137,18 +137,20 @@ def serve(
     ] = 8815,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SPARKPORT_TOKEN", help="The token clients need; without it one is made up."),
+        typer.Option(
+            envvar="SPARKPORT_TOKEN", help="The token that clients must send; generated if not set."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
             envvar="SPARKPORT_TOKEN_FILE",
             metavar="FILE",
-            help="A file with the token in its first line, which only you can read.",
+            help="A file with the token in its first line; other users must not have access to it.",
         ),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Need no token (loopback only).")
+        bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
     app_spec: Annotated[
         str | None,
@@ -162,24 +164,33 @@ def serve(
     ] = None,
     direct_reads: Annotated[
         bool,
-        typer.Option("--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read files."),
+        typer.Option(
+            "--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read data files."
+        ),
     ] = False,
     adopt: Annotated[
         bool,
         typer.Option(
             "--adopt/--no-adopt",
             envvar="SPARKPORT_ADOPT",
-            help="Spark: give row ids to tables of others at their first UPDATE or DELETE.",
+            help="Spark: add row ids to tables that others created, at their first UPDATE or DELETE.",
         ),
     ] = True,
-    lane: Annotated[
+    read_mode: Annotated[
         ReadMode,
-        typer.Option(envvar="SPARKPORT_LANE", help="Spark: how rows are read; `sql` is the slow, sure way."),
+        typer.Option(
+            envvar="SPARKPORT_READ_MODE",
+            help="Spark: how rows are read: `auto` picks the fastest way, `sql` always uses Spark SQL.",
+        ),
     ] = ReadMode.AUTO,
+    old_read_mode: Annotated[
+        ReadMode | None,
+        typer.Option("--lane", envvar="SPARKPORT_LANE", hidden=True, help="Use --read-mode."),
+    ] = None,
     master: Annotated[
         str,
         typer.Option(
-            envvar="SPARKPORT_MASTER", help="Spark: where it runs: local[N], spark://..., yarn or k8s://..."
+            envvar="SPARKPORT_MASTER", help="Spark: the master: local[N], spark://..., yarn or k8s://..."
         ),
     ] = "local[*]",
     remote: Annotated[
@@ -194,7 +205,7 @@ def serve(
             "--conf",
             envvar="SPARKPORT_CONF",
             metavar="KEY=VALUE",
-            help="Spark: a setting of its own; may be repeated.",
+            help="Spark: a setting of Spark; may be repeated.",
         ),
     ] = None,
     functions: Annotated[
@@ -202,7 +213,7 @@ def serve(
         typer.Option(
             "--functions/--no-functions",
             envvar="SPARKPORT_FUNCTIONS",
-            help="Spark: functions of tables (history, files, optimize ...) in schema sparkport.",
+            help="Spark: offer table functions (history, files, optimize ...) in schema sparkport.",
         ),
     ] = True,
     allow_query: Annotated[
@@ -210,7 +221,7 @@ def serve(
         typer.Option(
             "--allow-query",
             envvar="SPARKPORT_ALLOW_QUERY",
-            help="Spark: also the function query(sql), which runs Spark SQL that only reads the warehouse.",
+            help="Spark: offer the function query(sql), which runs read-only Spark SQL.",
         ),
     ] = False,
     query_timeout: Annotated[
@@ -219,7 +230,7 @@ def serve(
             envvar="SPARKPORT_QUERY_TIMEOUT",
             min=0.1,
             metavar="SECONDS",
-            help="Spark: how long a statement of query(sql) may take, until its last row is sent.",
+            help="Spark: the time limit of query(sql), until its last row is sent.",
         ),
     ] = 600.0,
     config: Annotated[
@@ -236,7 +247,7 @@ def serve(
         typer.Option(
             "--sample",
             envvar="SPARKPORT_SAMPLE",
-            help="Start with a small sample, unless there are tables already.",
+            help="Load sample tables if there are no tables yet.",
         ),
     ] = False,
     transaction_idle: Annotated[
@@ -254,14 +265,14 @@ def serve(
             envvar="SPARKPORT_TRASH_HOURS",
             min=0,
             metavar="HOURS",
-            help="Spark: how long dropped tables can be brought back; 0 deletes them at once.",
+            help="Spark: how long dropped tables can be restored; 0 deletes them at once.",
         ),
     ] = 24.0,
     calls: Annotated[
-        int, typer.Option(envvar="SPARKPORT_CALLS", min=1, help="How many calls may run at once.")
+        int, typer.Option(envvar="SPARKPORT_CALLS", min=1, help="The maximum number of concurrent calls.")
     ] = _LIMITS.concurrent_calls,
     connections: Annotated[
-        int, typer.Option(envvar="SPARKPORT_CONNECTIONS", min=1, help="How many connections may be open.")
+        int, typer.Option(envvar="SPARKPORT_CONNECTIONS", min=1, help="The maximum number of connections.")
     ] = _LIMITS.connections,
     connection_idle: Annotated[
         float,
@@ -287,7 +298,7 @@ def serve(
             envvar="SPARKPORT_MEMORY",
             min=0,
             metavar="MIB",
-            help="Memory for rows that calls have sent and not committed.",
+            help="Memory for rows of uncommitted calls.",
             show_default="0: a quarter of the machine's",
         ),
     ] = 0,
@@ -297,15 +308,17 @@ def serve(
             envvar="SPARKPORT_STREAM_IDLE",
             min=1,
             metavar="SECONDS",
-            help="After how long a stream is ended whose client neither sends nor reads.",
+            help="After how long a stream is ended if its client neither sends nor reads.",
         ),
     ] = _LIMITS.stream_idle_seconds,
     log_format: Annotated[
-        LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="How log lines look.")
+        LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
     log_level: Annotated[
         LogLevel,
-        typer.Option(envvar="SPARKPORT_LOG_LEVEL", case_sensitive=False, help="How much is logged."),
+        typer.Option(
+            envvar="SPARKPORT_LOG_LEVEL", case_sensitive=False, help="The lowest level that is logged."
+        ),
     ] = LogLevel.INFO,
 ) -> None:
     """Serve tables to DuckDB and other Arrow Flight clients."""
@@ -330,7 +343,7 @@ def serve(
                 master=master,
                 remote=remote,
                 conf=parse_conf([*context.meta[_CONF], *(conf or ())]),
-                read_mode=lane,
+                read_mode=_read_mode(context, read_mode, old_read_mode, log_format),
                 direct_reads=direct_reads,
                 adopt=adopt,
                 transaction_idle=transaction_idle,
@@ -344,9 +357,9 @@ def serve(
         else:
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
-                _note(log_format, f"the memory engine keeps nothing in {warehouse}")
+                _note(log_format, f"the memory engine ignores the warehouse {warehouse}")
             if direct_reads:
-                _note(log_format, "the memory engine has no files for --direct-reads")
+                _note(log_format, "the memory engine ignores --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
         server = Server(
@@ -369,7 +382,10 @@ def serve(
         _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
     if _is_on_command_line(context, "token"):
-        _note(log_format, "until a server has started everybody can see its --token; use --token-file")
+        _note(
+            log_format,
+            "other users can see --token in the process list until the server has started; use --token-file",
+        )
     shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
     _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
 
@@ -377,6 +393,19 @@ def serve(
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _read_mode(
+    context: typer.Context, read_mode: ReadMode, old_read_mode: ReadMode | None, log_format: LogFormat
+) -> ReadMode:
+    """Return the read mode, also from its name in version 0.1; the new name wins over the old one."""
+    if old_read_mode is None:
+        return read_mode
+    text = "the setting 'lane' is now 'read-mode' (--read-mode, SPARKPORT_READ_MODE); 'lane' will be removed"
+    _tell(log_format, text, f"warning: {text}", logging.WARNING)
+    source = context.get_parameter_source("read_mode")
+    is_given = source is not None and source.name != "DEFAULT"
+    return read_mode if is_given else old_read_mode
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
@@ -387,20 +416,20 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
 
 
 def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     server.start()
-    # Python runs the handler on this thread, but the kernel may wake another: so look up now and then.
+    # Python runs signal handlers on this thread, but the kernel may wake another one: so poll.
     if lakehouse is not None:
         lakehouse.start()
-        while not (lakehouse.is_open.wait(_LOOK_UP_SECONDS) or stop.is_set()):
+        while not (lakehouse.is_open.wait(_POLL_SECONDS) or stop.is_set()):
             pass
     if not stop.is_set():
         typer.echo(ready)
         sys.stdout.flush()
-    while not stop.wait(_LOOK_UP_SECONDS):
+    while not stop.wait(_POLL_SECONDS):
         pass
     _tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
@@ -413,7 +442,7 @@ def _note(log_format: LogFormat, text: str) -> None:
 
 
 def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INFO) -> None:
-    """Tell people a line. Where the log is for machines it is an event, so that they can read it all."""
+    """Print a line, or log it as an event if the log is JSON."""
     if log_format is LogFormat.JSON:
         _log.log(level, event)
     else:

@@ -1,4 +1,4 @@
-"""What can be configured, checked once at the start."""
+"""Settings of the server, checked once when it starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS: Mapping[type, str] = {
 
 
 class Engine(enum.StrEnum):
-    """Where the tables live."""
+    """Where tables are stored."""
 
     SPARK = "spark"
     MEMORY = "memory"
@@ -38,9 +38,9 @@ class Engine(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """How a server listens and whom it lets in.
+    """Where a server listens and how it authenticates clients.
 
-    Without a token and with authentication on, the server makes one up.
+    With authentication and without a token the server generates one.
     """
 
     host: str = "127.0.0.1"
@@ -62,18 +62,18 @@ class ServeConfig:
 
 
 def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> str | None:
-    """Return the token that was given as such, or in the first line of a file; None if there is none.
+    """Return the token, from the setting itself or the first line of a file; None if neither is set.
 
-    As with a private key of ssh, a file of one's own that others can read is refused. Raises ConfigError.
+    Raises ConfigError, also for an own file that other users can read, as ssh does for private keys.
     """
     if token is not None and not authenticate:
-        raise ConfigError("--token and --no-auth exclude each other")
+        raise ConfigError("--token and --no-auth cannot be used together")
     if file is None:
         return token
     if token is not None:
-        raise ConfigError("--token and --token-file exclude each other")
+        raise ConfigError("--token and --token-file cannot be used together")
     if not authenticate:
-        raise ConfigError("--token-file and --no-auth exclude each other")
+        raise ConfigError("--token-file and --no-auth cannot be used together")
     try:
         with file.open("rb") as opened:
             status = os.fstat(opened.fileno())
@@ -92,7 +92,7 @@ def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> s
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a flag's name stands for: a parameter of the program, or the opposite of one that is a switch."""
+    """The parameter that a flag sets, or with `is_opposite` the switch that it turns off."""
 
     parameter: str
     kind: type
@@ -100,7 +100,7 @@ class Setting:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach the address."""
+    """Return whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:
@@ -124,7 +124,7 @@ def read_config_file(path: Path, known: Mapping[str, Setting]) -> dict[str, Any]
 
 
 def read_switches(variables: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, bool]:
-    """Return what variables say of the switches that have two flags, by parameter. Raises ConfigError.
+    """Return the values of switches with two flags from environment variables. Raises ConfigError.
 
     `SPARKPORT_NO_ADOPT` is the opposite of `SPARKPORT_ADOPT`, and both may be given if they agree.
     """
@@ -144,18 +144,18 @@ def variable(name: str) -> str:
 
 def parse_conf(entries: Iterable[str]) -> dict[str, str]:
     """Return entries such as `spark.executor.memory=8g` by their keys. Raises ConfigError."""
-    found = {}
+    settings = {}
     for entry in entries:
         key, equals, value = entry.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--conf is written key=value, not {entry!r}")
-        found[key.strip()] = value.strip()
-    return found
+            raise ConfigError(f"--conf must be key=value, not {entry!r}")
+        settings[key.strip()] = value.strip()
+    return settings
 
 
 def _entries(conf: object) -> list[str]:
     if not isinstance(conf, Mapping):
-        raise ConfigError("conf is a table of Spark's settings")
+        raise ConfigError("conf must be a table of Spark settings")
     return [f"{key}={_text(key, value)}" for key, value in _flat(conf)]
 
 
@@ -170,48 +170,48 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, Any]
 
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str | int | float):
-        raise ConfigError(f"conf.{key} is text, a number or true or false, not {_word(value)}")
+        raise ConfigError(f"conf.{key} must be text, a number or true or false, not {_word(value)}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _checked(
     settings: Mapping[str, object], known: Mapping[str, Setting]
 ) -> Iterable[tuple[str, Setting, Any]]:
-    """Yield each key, what it stands for and its value, if there is such a key and the value fits."""
+    """Yield each key with its setting and value. Raises ConfigError for an unknown key or wrong type."""
     for key, value in settings.items():
         name = key.replace("_", "-")
         setting = known.get(name)
         if setting is None:
             near = difflib.get_close_matches(name.lower(), known, n=1)
             hint = f". Did you mean '{near[0]}'?" if near else ""
-            raise ConfigError(f"there is no setting {key!r}{hint}")
+            raise ConfigError(f"unknown setting {key!r}{hint}")
         # A switch is a number to Python, but not to whoever writes a file.
         if type(value) is not setting.kind and not (type(value) is int and setting.kind is float):
-            raise ConfigError(f"{key} is {_WORDS[setting.kind]}, not {_word(value)}")
+            raise ConfigError(f"{key} must be {_WORDS[setting.kind]}, not {_word(value)}")
         yield key, setting, value
 
 
 def _by_parameter(given: Iterable[tuple[str, Setting, Any]]) -> dict[str, Any]:
-    """Return what names and values come to. Names of one parameter must agree."""
-    found: dict[str, tuple[str, Any]] = {}
+    """Return the values by parameter. Raises ConfigError for names of one parameter that disagree."""
+    values: dict[str, tuple[str, Any]] = {}
     for name, setting, value in given:
         meant = not value if setting.is_opposite else value
-        earlier, before = found.setdefault(setting.parameter, (name, meant))
+        earlier, before = values.setdefault(setting.parameter, (name, meant))
         if before != meant:
             raise ConfigError(f"{earlier} and {name} contradict each other")
-    return {parameter: meant for parameter, (_, meant) in found.items()}
+    return {parameter: meant for parameter, (_, meant) in values.items()}
 
 
 def _switch(name: str, text: str) -> bool:
-    """Return what a word means, as it does in the variables of other switches."""
+    """Return the value of a switch, from the same words that typer accepts."""
     word = text.strip().lower()
     if word not in _ON | _OFF:
-        raise ConfigError(f"{name} is true or false, not {text!r}")
+        raise ConfigError(f"{name} must be true or false, not {text!r}")
     return word in _ON
 
 
 def _word(value: object) -> str:
-    """Say what a value is, and not the value itself: it may be a secret."""
+    """Return the type of a value in words; the value itself may be a secret."""
     return (
         "a number with a point" if isinstance(value, float) else _WORDS.get(type(value), "a date or a time")
     )

@@ -196,7 +196,7 @@ def test_token_and_no_auth_exclude_each_other(run: Run) -> None:
     """A token that nobody needs is a mistake."""
     code, _, errors = run("serve", "--no-auth", "--token", "t0k3n")
 
-    assert (code, errors) == (2, "sparkport: --token and --no-auth exclude each other\n")
+    assert (code, errors) == (2, "sparkport: --token and --no-auth cannot be used together\n")
 
 
 def token_file(folder: Path, text: str, mode: int = 0o600) -> Path:
@@ -266,12 +266,12 @@ def test_token_file_excludes_other_ways(run: Run, tmp_path: Path) -> None:
     assert run("serve", "--token-file", path, "--token", "t") == (
         2,
         "",
-        "sparkport: --token and --token-file exclude each other\n",
+        "sparkport: --token and --token-file cannot be used together\n",
     )
     assert run("serve", "--token-file", path, "--no-auth") == (
         2,
         "",
-        "sparkport: --token-file and --no-auth exclude each other\n",
+        "sparkport: --token-file and --no-auth cannot be used together\n",
     )
 
 
@@ -477,8 +477,8 @@ def test_everything_on_standard_error_is_json_if_the_log_is() -> None:
         process.finished()
 
     assert [json.loads(line)["event"] for line in process.stderr] == [
-        "the memory engine keeps nothing in somewhere",
-        "the memory engine has no files for --direct-reads",
+        "the memory engine ignores the warehouse somewhere",
+        "the memory engine ignores --direct-reads",
         "stopping",
     ]
 
@@ -501,8 +501,8 @@ def test_people_are_told_in_plain_lines() -> None:
         process.finished()
 
     assert process.stderr == [
-        "note: the memory engine keeps nothing in somewhere\n",
-        "note: the memory engine has no files for --direct-reads\n",
+        "note: the memory engine ignores the warehouse somewhere\n",
+        "note: the memory engine ignores --direct-reads\n",
         "sparkport: stopping ...\n",
     ]
 

@@ -22,6 +22,9 @@ from sparkport.errors import (
     NotFoundError,
     NotImplementedByServerError,
     PreconditionError,
+    RowNotFoundError,
+    SchemaMismatchError,
+    SchemaNotEmptyError,
     SparkportError,
     UnauthenticatedError,
     UnavailableError,
@@ -141,6 +144,26 @@ def test_statements_return_rows_when_asked(shop: Client) -> None:
         assert result.returning is not None
         assert result.returning.to_pylist() == [{"item": "compass", "pieces": count}]
     assert shop.delete("sales", "stock", [row_id]) == WriteResult(0)
+
+
+def test_errors_carry_their_data(shop: Client) -> None:
+    """What a server's error is about can be read from its attributes, not only from its sentence."""
+    with pytest.raises(NotFoundError) as missing:
+        shop.scan("sales", "nothing")
+    with pytest.raises(RowNotFoundError) as row:
+        shop.update("sales", "stock", [999], pieces("x", 1))
+    with pytest.raises(AlreadyExistsError) as existing:
+        shop.create_schema("sales")
+    with pytest.raises(SchemaNotEmptyError) as occupied:
+        shop.drop_schema("sales")
+    with pytest.raises(SchemaMismatchError) as mismatch:
+        shop.insert("sales", "stock", STOCK.select(["item"]))
+
+    assert (missing.value.kind, missing.value.name) == ("table", "sales.nothing")
+    assert (row.value.kind, row.value.name) == ("row", "999")
+    assert (existing.value.kind, existing.value.name) == ("schema", "sales")
+    assert (occupied.value.schema, occupied.value.tables) == ("sales", ("stock",))
+    assert mismatch.value.detail == "column mismatch: table has 2 columns, input has 1"
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_made_up_ticket_is_invalid(orders: Flight, ticket: bytes) -> None:
     """Only tickets that the server made are taken."""
     assert refusal(lambda: orders.get(ticket)) == (
         "INVALID_ARGUMENT",
-        "the ticket is not valid; ask for a new one with GetFlightInfo",
+        "the ticket is not valid; request a new one with GetFlightInfo",
     )
 
 
@@ -121,8 +121,8 @@ def test_changed_ticket_is_invalid(orders: Flight) -> None:
 def test_ticket_of_another_server_is_invalid(orders: Flight) -> None:
     """A ticket is good only at servers with the token of the one that made it."""
     with (
-        sparkport.Server({"db1": MemoryCatalog()}, port=0, token="another", grace_seconds=0) as other,
-        Flight(other.location, "another") as client,
+        sparkport.Server({"db1": MemoryCatalog()}, port=0, token="another token", grace_seconds=0) as other,
+        Flight(other.location, "another token") as client,
     ):
         (ticket,) = client.scan(path_descriptor("__databases"), [])
 
@@ -131,12 +131,12 @@ def test_ticket_of_another_server_is_invalid(orders: Flight) -> None:
 
 def test_expired_ticket_is_invalid() -> None:
     """A ticket is refused when its time is over."""
-    site = ServerContext(Catalogs({"db1": MemoryCatalog()}), sealer=TicketSigner(lifetime_seconds=-10))
-    server = GrpcServer(site, NoAuth(), "127.0.0.1", 0, ServerLimits())
+    context = ServerContext(Catalogs({"db1": MemoryCatalog()}), signer=TicketSigner(lifetime_seconds=-10))
+    server = GrpcServer(context, NoAuth(), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, None) as client:
         (ticket,) = client.scan(path_descriptor("__databases"), [])
-        expected = ("INVALID_ARGUMENT", "the ticket has expired; ask for a new one with GetFlightInfo")
+        expected = ("INVALID_ARGUMENT", "the ticket has expired; request a new one with GetFlightInfo")
         assert refusal(lambda: client.get(ticket)) == expected
     server.stop(0).wait()
 
@@ -243,14 +243,17 @@ def test_schema_with_tables_is_not_dropped(orders: Flight) -> None:
             path_descriptor(*"abcde"),
             "a path is [schema, table] or [catalog, schema, table]; this one has 5 parts",
         ),
-        (b"", "a flight descriptor is of type PATH or CMD"),
+        (b"", "a flight descriptor must be of type PATH or CMD"),
         (cmd_descriptor("{"), "the command is not valid JSON"),
-        (cmd_descriptor("{}"), "the command needs the texts 'schema' and 'table'"),
-        (cmd_descriptor('{"schema": 1, "table": 2}'), "the command needs the texts 'schema' and 'table'"),
-        (cmd_descriptor(b"\xff\xfe"), "a command is UTF-8 text"),
+        (cmd_descriptor("{}"), "the command must have the strings 'schema' and 'table'"),
+        (
+            cmd_descriptor('{"schema": 1, "table": 2}'),
+            "the command must have the strings 'schema' and 'table'",
+        ),
+        (cmd_descriptor(b"\xff\xfe"), "a command must be UTF-8 text"),
         (
             cmd_descriptor("no dot"),
-            "a command is schema.table, catalog.schema.table, or JSON with schema and table",
+            "a command must be schema.table, catalog.schema.table, or JSON with schema and table",
         ),
     ],
 )

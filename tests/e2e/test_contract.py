@@ -74,7 +74,7 @@ def test_create_schema(sales: Contract) -> None:
     assert sales.json("CreateSchema", schema_name="other", if_not_exists=True)["schema_name"] == "other"
     assert refusal(lambda: sales.json("CreateSchema", schema_name="")) == (
         "INVALID_ARGUMENT",
-        "a schema needs a name",
+        "malformed JSON request: 'schema_name' must not be empty",
     )
 
 

@@ -218,7 +218,7 @@ def test_row_ids_survive(sales: Contract) -> None:
         ([0], table([], []), "INVALID_ARGUMENT", "row_ids count (1) does not match input rows (0)"),
         ([0, 99], table([1, 2], ["a", "b"]), "NOT_FOUND", "row_id 99 not found in table"),
         ([-1], table([1], ["a"]), "NOT_FOUND", "row_id -1 not found in table"),
-        ([0, 0], table([1, 2], ["a", "b"]), "INVALID_ARGUMENT", "row_ids names a row twice"),
+        ([0, 0], table([1, 2], ["a", "b"]), "INVALID_ARGUMENT", "row_ids has a duplicate id"),
         (
             [0],
             table([None], ["a"]),
@@ -268,8 +268,8 @@ def test_delete_of_nothing_returns_nothing(sales: Contract) -> None:
     ("row_ids", "message"),
     [
         ([], "row_ids cannot be empty for DELETE"),
-        ([1, 1], "row_ids names a row twice"),
-        ([1 << 63], "a row id is a 64-bit integer"),
+        ([1, 1], "row_ids has a duplicate id"),
+        ([1 << 63], "a row id must be a 64-bit integer"),
     ],
 )
 def test_bad_delete_changes_nothing(sales: Contract, row_ids: list[int], message: str) -> None:

@@ -407,9 +407,9 @@ def test_airport_keeps_its_own_kind(client: Flight, sales: Contract) -> None:
 
 def test_foreign_transaction_is_not_found() -> None:
     """The transaction of one principal does not exist for another."""
-    site = ServerContext(Catalogs({"db1": MemoryCatalog()}, default="db1"))
+    context = ServerContext(Catalogs({"db1": MemoryCatalog()}, default="db1"))
     tokens = BearerTokens({"a": "ann", "b": "bob"})
-    server = GrpcServer(site, tokens, "127.0.0.1", 0, ServerLimits())
+    server = GrpcServer(context, tokens, "127.0.0.1", 0, ServerLimits())
     server.start()
     try:
         with (

@@ -213,7 +213,7 @@ def test_thread_that_cannot_start_refuses_one_call(served: Served, monkeypatch: 
         call.exception(timeout=20)
 
     assert codes[-1] == "RESOURCE_EXHAUSTED"
-    assert details == ("RESOURCE_EXHAUSTED", "the server cannot start another thread")
+    assert details == ("RESOURCE_EXHAUSTED", "the server cannot start another thread; try again later")
     assert served.call("echo", b"again") == b"again"
 
 

@@ -26,10 +26,13 @@ def test_bad_exchanges_are_refused(orders: Flight) -> None:
         exchange.half_close()
         return refusal(exchange.rest)
 
-    assert first(None) == ("INVALID_ARGUMENT", "an exchange starts with a flight descriptor")
+    assert first(None) == (
+        "INVALID_ARGUMENT",
+        "the first message of a DoExchange must have a flight descriptor",
+    )
     assert first(frame(app_metadata=b"x")) == (
         "INVALID_ARGUMENT",
-        "an exchange starts with a flight descriptor",
+        "the first message of a DoExchange must have a flight descriptor",
     )
     assert first(b"\xff")[0] == "INVALID_ARGUMENT"
     assert first(frame(descriptor=TABLE)) == (
@@ -46,7 +49,7 @@ def test_bad_exchanges_are_refused(orders: Flight) -> None:
     )
     assert refusal(lambda: orders.write("update", TABLE, ROWS)) == (
         "INVALID_ARGUMENT",
-        "schema mismatch: the last column of an UPDATE is the row id, named 'rowid'",
+        "schema mismatch: the last column of an UPDATE must be the row id, named 'rowid'",
     )
 
 

@@ -162,15 +162,15 @@ class Nowhere:
 
 
 def fresh() -> tuple[ServerContext, Request]:
-    """Return a site with the table `s.t`, and a request to it."""
+    """Return a context with the table `s.t`, and a request to it."""
     request = Request(Call(), Headers([("airport-user-agent", "airport/1")]), Nowhere())
-    site = ServerContext(Catalogs({"db1": MemoryCatalog()}))
+    context = ServerContext(Catalogs({"db1": MemoryCatalog()}))
     routes.run(
-        "create_schema", site, request, msgspec.msgpack.encode(BODIES["create_schema"] | {"schema": "s"})
+        "create_schema", context, request, msgspec.msgpack.encode(BODIES["create_schema"] | {"schema": "s"})
     )
     body = BODIES["create_table"] | {"table_name": "t", "check_constraints": [], "extra_constraints": []}
-    routes.run("create_table", site, request, msgspec.msgpack.encode(body))
-    return site, request
+    routes.run("create_table", context, request, msgspec.msgpack.encode(body))
+    return context, request
 
 
 def tally(run: Callable[[bytes], object], inputs: Iterator[bytes]) -> Counter[str]:
@@ -190,10 +190,10 @@ def tally(run: Callable[[bytes], object], inputs: Iterator[bytes]) -> Counter[st
 @pytest.mark.parametrize("action", sorted(BODIES))
 def test_damaged_bodies_are_taken_or_refused(action: str) -> None:
     """A damaged body of any action is done or refused by one of our own errors."""
-    site, request = fresh()
+    context, request = fresh()
     body = msgspec.msgpack.encode(BODIES[action])
     count = 200 if action in SLOW else 2000
-    ends = tally(lambda data: routes.run(action, site, request, data), mutations(body, count, seed=1))
+    ends = tally(lambda data: routes.run(action, context, request, data), mutations(body, count, seed=1))
 
     assert ends["refused"] > count // 4
     assert ends.total() == count
@@ -202,9 +202,9 @@ def test_damaged_bodies_are_taken_or_refused(action: str) -> None:
 @pytest.mark.parametrize("action", sorted(BODIES))
 def test_values_of_any_type_are_taken_or_refused(action: str) -> None:
     """A sound map with any one value replaced by something odd is done or refused."""
-    site, request = fresh()
+    context, request = fresh()
     bodies = [msgspec.msgpack.encode(body) for body in replaced(BODIES[action])]
-    ends = tally(lambda data: routes.run(action, site, request, data), iter(bodies))
+    ends = tally(lambda data: routes.run(action, context, request, data), iter(bodies))
 
     assert ends["refused"] > 0
 
@@ -231,10 +231,10 @@ def test_damaged_descriptors_are_refused() -> None:
 
 def test_damaged_tickets_are_refused() -> None:
     """No damaged ticket is opened, except by a copy that is the ticket itself."""
-    sealer = TicketSigner(b"k" * 32)
-    ticket = sealer.seal(Ticket(TablePath("db1", "s", "t"), ("id",), FILTERS.encode()), "me")
+    signer = TicketSigner(b"k" * 32)
+    ticket = signer.sign(Ticket(TablePath("db1", "s", "t"), ("id",), FILTERS.encode()), "me")
     ends = tally(
-        lambda data: sealer.open(data, "me"),
+        lambda data: signer.verify(data, "me"),
         (data for data in mutations(ticket, 3000, seed=3) if data != ticket),
     )
 
@@ -243,11 +243,11 @@ def test_damaged_tickets_are_refused() -> None:
 
 def test_sealed_nonsense_is_refused() -> None:
     """A payload that is sealed rightly but is no ticket, as of another version, is refused."""
-    sealer = TicketSigner(b"k" * 32)
-    ticket = sealer.seal(Ticket(TablePath("db1", "s", "t"), ("id",)), "me")[32:]
-    sealed = (sealer._mac(data, "me") + data for data in mutations(ticket, 1000, seed=4))
+    signer = TicketSigner(b"k" * 32)
+    ticket = signer.sign(Ticket(TablePath("db1", "s", "t"), ("id",)), "me")[32:]
+    sealed = (signer._mac(data, "me") + data for data in mutations(ticket, 1000, seed=4))
 
-    assert tally(lambda data: sealer.open(data, "me"), sealed)["refused"] > 100
+    assert tally(lambda data: signer.verify(data, "me"), sealed)["refused"] > 100
 
 
 def test_damaged_filters_are_decoded_or_refused() -> None:

@@ -105,7 +105,7 @@ def test_column_schema_with_two_fields_is_refused(schema: Flight) -> None:
 
     assert refusal(lambda: schema.action("add_column", body)) == (
         "INVALID_ARGUMENT",
-        "a column schema has exactly one field, this one has 2",
+        "a column schema must have exactly one field, this one has 2",
     )
 
 
@@ -120,15 +120,6 @@ def test_ignore_not_found_is_about_the_table(schema: Flight, action: str, extra:
 
     assert schema.action(action, {**body, "name": "nope"}) == []
     assert refusal(lambda: schema.action(action, {**body, "name": "t"}))[0] == "NOT_FOUND"
-
-
-@pytest.mark.parametrize("name", ["", None])
-def test_names_must_not_be_empty(client: Flight, name: str | None) -> None:
-    """A schema needs a name."""
-    code, text = refusal(lambda: client.action("create_schema", {"catalog_name": "db1", "schema": name}))
-
-    assert code == "INVALID_ARGUMENT"
-    assert text
 
 
 def test_comment_and_tags_of_a_schema_are_listed(client: Flight) -> None:

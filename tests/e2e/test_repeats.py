@@ -66,7 +66,10 @@ def test_malformed_key_is_refused(plain: Flight, shop: Contract, key: str) -> No
     """A key is short and visible; anything else is INVALID_ARGUMENT and changes nothing."""
     told = refusal(lambda: Contract(plain, [("x-idempotency-key", key)]).insert("s", "t", ONE))
 
-    assert told == ("INVALID_ARGUMENT", "header x-idempotency-key has 1 to 128 visible ASCII characters")
+    assert told == (
+        "INVALID_ARGUMENT",
+        "header x-idempotency-key must have 1 to 128 visible ASCII characters",
+    )
     assert shop.rows("s", "t") == []
 
 

@@ -33,8 +33,10 @@ def budget() -> ByteBudget:
 @pytest.fixture
 def flight(budget: ByteBudget) -> Iterator[Flight]:
     """Serve a table `s.t`."""
-    site = ServerContext(Catalogs({"db1": MemoryCatalog()}, default="db1"), resources=Resources(rows=budget))
-    server = GrpcServer(site, BearerTokens({"a": "ann"}), "127.0.0.1", 0, ServerLimits())
+    context = ServerContext(
+        Catalogs({"db1": MemoryCatalog()}, default="db1"), resources=Resources(rows=budget)
+    )
+    server = GrpcServer(context, BearerTokens({"a": "ann"}), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, "a", airport=False, alone=True) as client:
         Contract(client).json("CreateSchema", schema_name="s")

@@ -70,25 +70,28 @@ def test_switch_may_be_named_by_either_flag(path: Path, text: str, expected: boo
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "there is no setting 'prot'. Did you mean 'port'?"),
-        ("log_levle = 'info'", "there is no setting 'log_levle'. Did you mean 'log-level'?"),
-        ("Port = 1", "there is no setting 'Port'. Did you mean 'port'?"),
-        ("no-sample = true", "there is no setting 'no-sample'. Did you mean 'sample'?"),
-        ("[colours]\nred = 1", "there is no setting 'colours'"),
-        ('"a\\nb" = 1', "there is no setting 'a\\nb'"),
-        ("port = '1'", "port is a whole number, not text"),
-        ("port = true", "port is a whole number, not true or false"),
-        ("port = 1.5", "port is a whole number, not a number with a point"),
-        ("transaction-idle = 'long'", "transaction-idle is a number, not text"),
-        ("token = 5", "token is text, not a whole number"),
-        ("token = ['t']", "token is text, not a list"),
-        ("token = 2026-01-01", "token is text, not a date or a time"),
-        ("app.name = 'shop'", "app is text, not a table"),
-        ("no-adopt = 'yes'", "no-adopt is true or false, not text"),
-        ("adopt = 1", "adopt is true or false, not a whole number"),
+        ("prot = 1", "unknown setting 'prot'. Did you mean 'port'?"),
+        ("log_levle = 'info'", "unknown setting 'log_levle'. Did you mean 'log-level'?"),
+        ("Port = 1", "unknown setting 'Port'. Did you mean 'port'?"),
+        ("no-sample = true", "unknown setting 'no-sample'. Did you mean 'sample'?"),
+        ("[colours]\nred = 1", "unknown setting 'colours'"),
+        ('"a\\nb" = 1', "unknown setting 'a\\nb'"),
+        ("port = '1'", "port must be a whole number, not text"),
+        ("port = true", "port must be a whole number, not true or false"),
+        ("port = 1.5", "port must be a whole number, not a number with a point"),
+        ("transaction-idle = 'long'", "transaction-idle must be a number, not text"),
+        ("token = 5", "token must be text, not a whole number"),
+        ("token = ['t']", "token must be text, not a list"),
+        ("token = 2026-01-01", "token must be text, not a date or a time"),
+        ("app.name = 'shop'", "app must be text, not a table"),
+        ("no-adopt = 'yes'", "no-adopt must be true or false, not text"),
+        ("adopt = 1", "adopt must be true or false, not a whole number"),
         ("adopt = true\nno-adopt = true", "adopt and no-adopt contradict each other"),
         ("log-level = 'info'\nlog_level = 'debug'", "log-level and log_level contradict each other"),
-        ("[conf]\nspark.jars = ['a', 'b']", "conf.spark.jars is text, a number or true or false, not a list"),
+        (
+            "[conf]\nspark.jars = ['a', 'b']",
+            "conf.spark.jars must be text, a number or true or false, not a list",
+        ),
     ],
 )
 def test_setting_that_means_nothing_is_told(path: Path, text: str, message: str) -> None:
@@ -120,7 +123,7 @@ def test_variables_switch_off_too(variables: dict[str, str], expected: dict[str,
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"SPARKPORT_NO_ADOPT": "maybe"}, "SPARKPORT_NO_ADOPT is true or false, not 'maybe'"),
+        ({"SPARKPORT_NO_ADOPT": "maybe"}, "SPARKPORT_NO_ADOPT must be true or false, not 'maybe'"),
         (
             {"SPARKPORT_NO_ADOPT": "1", "SPARKPORT_ADOPT": "1"},
             "SPARKPORT_ADOPT and SPARKPORT_NO_ADOPT contradict each other",
@@ -157,7 +160,7 @@ def test_entries_are_key_and_value() -> None:
 @pytest.mark.parametrize("entry", ["nothing", "=value", ""])
 def test_entry_without_a_key_is_told(entry: str) -> None:
     """What cannot be a setting is no setting."""
-    with pytest.raises(ConfigError, match=r"^--conf is written key=value"):
+    with pytest.raises(ConfigError, match=r"^--conf must be key=value"):
         parse_conf([entry])
 
 

@@ -7,7 +7,9 @@ _LOST_NAME = (
     "INVALID_ARGUMENT the name of the new field in '{}' was not sent (DuckDB's Airport extension loses it);"
     " change the column's type instead: ALTER TABLE ... ALTER ... TYPE STRUCT(...)"
 )
-_COMMAND = "INVALID_ARGUMENT a command is schema.table, catalog.schema.table, or JSON with schema and table"
+_COMMAND = (
+    "INVALID_ARGUMENT a command must be schema.table, catalog.schema.table, or JSON with schema and table"
+)
 _PATH = "INVALID_ARGUMENT a path is [schema, table] or [catalog, schema, table]; this one has 1 parts"
 _NO_COLUMN = "NOT_FOUND column 'nosuch' not found"
 _NO_FIELD = "NOT_FOUND field '{}' not found. Did you mean '{}'?"

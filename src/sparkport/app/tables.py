@@ -11,9 +11,9 @@ import pyarrow as pa
 from sparkport.app.batches import batches_of
 from sparkport.app.declarations import Declaration, arrow_schema, declaration
 from sparkport.catalog.call import Call
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.scan import ScanOptions, SchemaRequest
 from sparkport.catalog.tables import ClientCall, Table
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import UnsupportedOperationError
 
 
@@ -46,7 +46,7 @@ class PythonTable:
 
     def _rows(self, call: Call, options: ScanOptions, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         _, named = self.declaration.arguments((), [call, options])
-        with Guard(call, "table", self.name):
+        with UserCodeBoundary(call, "table", self.name):
             yield from batches_of(self.function(**named), columns, options.columns)
 
 
@@ -58,7 +58,7 @@ class PythonDynamicTable(PythonTable):
 
     def schema_for_request(self, call: Call, request: SchemaRequest) -> pa.Schema:
         """Return what the function says."""
-        with Guard(call, "table", self.name):
+        with UserCodeBoundary(call, "table", self.name):
             return arrow_schema(self.columns(request))
 
     def _columns(self, call: Call, options: ScanOptions) -> pa.Schema:

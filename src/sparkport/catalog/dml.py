@@ -10,6 +10,8 @@ second way where it is offered.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -129,24 +131,44 @@ class StatementTable(Table, Protocol):
         raise NotImplementedError
 
 
+@dataclass(slots=True)
+class Outcome:
+    """The result of a statement, once it is committed."""
+
+    affected_rows: int = 0
+
+
+@contextmanager
+def committed(statement: Statement, check_alive: Callable[[], None] | None = None) -> Iterator[Outcome]:
+    """Commit a statement at the end of the block that writes its batches; abort it if anything fails.
+
+    `check_alive` runs before the commit and raises if the caller has left: nothing is committed then.
+    """
+    outcome = Outcome()
+    try:
+        yield outcome
+        if check_alive is not None:
+            check_alive()
+        outcome.affected_rows = statement.commit()
+    except BaseException:
+        statement.abort()
+        raise
+
+
 def run(
     statement: Statement, rows: pa.RecordBatchReader, arrow_schema: pa.Schema, *, returning: bool
 ) -> DMLResult:
-    """Run a statement to its end; `arrow_schema` is that of its answers, should none come."""
+    """Run a statement over all rows and commit it; `arrow_schema` is that of RETURNING without any rows."""
     answers: list[pa.RecordBatch] = []
-    try:
+    with committed(statement) as outcome:
         for batch in rows:
             answer = statement.write(batch)
             if answer is not None:
                 answers.append(answer)
-        affected = statement.commit()
-    except BaseException:
-        statement.abort()
-        raise
     if not returning:
-        return DMLResult(affected)
+        return DMLResult(outcome.affected_rows)
     arrow_schema = answers[0].schema if answers else arrow_schema
-    return DMLResult(affected, pa.RecordBatchReader.from_batches(arrow_schema, answers))
+    return DMLResult(outcome.affected_rows, pa.RecordBatchReader.from_batches(arrow_schema, answers))
 
 
 def with_ids(rows: pa.RecordBatchReader, row_ids: pa.Int64Array) -> pa.RecordBatchReader:

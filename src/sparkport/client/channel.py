@@ -27,7 +27,7 @@ class FlightChannel:
         self._timeout = timeout
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._channel.close()
 
     def action(self, name: str, body: bytes, headers: Headers) -> list[bytes]:

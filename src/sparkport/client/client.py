@@ -58,7 +58,7 @@ def connect(
 
 
 class Client:
-    """Speaks the contract dialect. Errors are those of `sparkport.errors`.
+    """A client of the JSON dialect. Errors are those of `sparkport.errors`.
 
     The client remembers which version of a table it has scanned last. An UPDATE or DELETE by ids from that
     scan is a ConflictError if another has changed one of the rows since; then scan again.
@@ -83,7 +83,7 @@ class Client:
         return None if found is None else str(found)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._channel.close()
 
     def __enter__(self) -> Self:
@@ -111,11 +111,11 @@ class Client:
         return schemas.decode(self._info(schema, table).schema)
 
     def create_schema(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> None:
-        """Make a schema."""
+        """Create a schema."""
         self._json("CreateSchema", schema_name=name, if_not_exists=if_not_exists, comment=comment)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> int:
-        """Drop a schema and return how many tables went with it."""
+        """Drop a schema and return how many tables were dropped with it."""
         answer = self._json("DropSchema", schema_name=name, if_exists=if_exists, cascade=cascade)
         return int(answer.get("tables_dropped", 0))
 
@@ -128,7 +128,7 @@ class Client:
         if_not_exists: bool = False,
         comment: str = "",
     ) -> None:
-        """Make a table with these columns; the metadata of single fields is not sent."""
+        """Create a table with these columns; the metadata of single fields is not sent."""
         self._json(
             "CreateTable",
             schema_name=schema,
@@ -268,7 +268,7 @@ class Client:
         self._end("commit_transaction", begun.transaction_id)
 
     def transaction_status(self, transaction_id: str) -> TransactionState:
-        """Return where a transaction stands."""
+        """Return the state of a transaction."""
         return TransactionState(self._end("get_transaction_status", transaction_id))
 
     def _end(self, action: str, transaction_id: str) -> str:

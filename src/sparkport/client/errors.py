@@ -1,10 +1,11 @@
-"""Errors on their way in: gRPC statuses become the package's own classes."""
+"""Translate gRPC errors into the errors of sparkport."""
 
 from __future__ import annotations
 
 import grpc
 
 from sparkport import errors
+from sparkport.protocol import error_data
 
 _CLASSES: dict[grpc.StatusCode, type[errors.SparkportError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidRequestError,
@@ -23,10 +24,14 @@ _CLASSES: dict[grpc.StatusCode, type[errors.SparkportError]] = {
 
 
 def translate(error: grpc.RpcError) -> errors.SparkportError:
-    """Return the error that the server meant, with its text."""
-    code, text = error.code(), error.details() or "the server gave no reason"
-    kind = _CLASSES.get(code, errors.SparkportError)
-    # The server has written the sentence already, so the class's own constructor is passed over.
-    made = kind.__new__(kind)
-    errors.SparkportError.__init__(made, text)
-    return made
+    """Return the error that the server raised, with its sentence and data.
+
+    Without data, as from gRPC itself, the status decides the class and the attributes are empty.
+    """
+    text = error.details() or "the server gave no reason"
+    for trailer in error.trailing_metadata() or ():
+        if trailer.key == error_data.TRAILER and isinstance(trailer.value, bytes):
+            decoded = error_data.decode(trailer.value, text)
+            if decoded is not None:
+                return decoded
+    return error_data.make(_CLASSES.get(error.code(), errors.SparkportError), text)

@@ -13,8 +13,8 @@ _MAX_DETAIL = 200
 
 
 @dataclass(slots=True)
-class Note:
-    """What the log line of a request will say; whoever decodes a part of the request adds to it."""
+class AccessLog:
+    """The log line of a request; whoever decodes a part of the request adds details to it."""
 
     method: str = ""
     trace: str = ""
@@ -22,13 +22,13 @@ class Note:
     details: dict[str, str] = field(default_factory=dict)
 
     def add(self, **details: str) -> None:
-        """Add details; what is known already, or empty, is not said."""
+        """Add details; empty ones, and those that are already set, are ignored."""
         for key, value in details.items():
             if value:
                 self.details.setdefault(key, value)
 
     def add_path(self, *names: str) -> None:
-        """Add what the request is about, from the outermost name that it tells."""
+        """Add the path of the object that the request is about."""
         self.add(path="/".join(name for name in names if name))
 
     def finish(self, status: str) -> None:
@@ -44,5 +44,5 @@ class Note:
 
 
 def _loggable(text: str) -> str:
-    """Return what a client sent: short, and without what would steer a terminal."""
+    """Return text from a client, shortened and without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_DETAIL])

@@ -1,4 +1,4 @@
-"""What all handlers share: the catalogs, the ticket seal, the limits."""
+"""What all handlers share: the catalogs, the ticket signer, caches and limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServerContext:
     """The parts of a server that handlers use."""
 
     catalogs: Catalogs
-    sealer: TicketSigner = field(default_factory=TicketSigner)
+    signer: TicketSigner = field(default_factory=TicketSigner)
     listings: ListingCache = field(default_factory=ListingCache)
     table_infos: TableInfos = field(default_factory=TableInfos)
     plans: ScanPlans = field(default_factory=ScanPlans)

@@ -1,8 +1,8 @@
-"""CREATE TABLE AS, which DuckDB sends as two calls: what the first has made goes when the second fails.
+"""CREATE TABLE AS, which DuckDB sends as two calls: drop the new table if the INSERT fails.
 
-CREATE TABLE carries no transaction, but the transaction that its process began last is its own, and
-the INSERT of the same statement names that one. Where both are statements of one transaction of the
-user's, that is over too once a statement in it has failed.
+The CREATE TABLE carries no transaction id, but belongs to the transaction that its process began last, and
+the INSERT of the same statement carries the id of that transaction. If both are separate statements of one
+transaction of the user, that transaction has failed too.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class _New:
 
 
 class NewTables:
-    """Remembers which tables were made in which transactions of DuckDB, the latest of them."""
+    """Remembers which tables the latest transactions of DuckDB created."""
 
     def __init__(self) -> None:
         self._newest: BoundedCache[tuple[str, str], str] = BoundedCache(_MAX_COUNT)
         self._tables: BoundedCache[tuple[str, str, str], _New] = BoundedCache(_MAX_COUNT)
 
     def began(self, request: Request, transaction: str) -> None:
-        """Note that a process has begun a transaction."""
+        """Record that a process began a transaction."""
         self._newest.put(_process(request), transaction)
 
     def made(self, request: Request, catalog: str, schema: object, table: Table) -> None:
-        """Note that a process has made a table, which was not there before."""
+        """Record that a process created a table."""
         transaction = self._newest.get(_process(request))
         if transaction is None or not isinstance(schema, RevertibleSchema):
             return
@@ -56,18 +56,22 @@ class NewTables:
         self._tables.put(key, _New(transaction, schema, table.name, pin))
 
     def failed(self, request: Request, catalog: str, schema: str, table: str) -> None:
-        """Take back the table of an INSERT that has failed, if its own transaction has made it."""
+        """Drop the table of a failed INSERT if the same transaction created it."""
         key = (catalog, schema.lower(), table.lower())
         new = self._tables.get(key)
         if new is None or new.transaction != request.call.transaction_id or self._tables.pop(key) is not new:
             return
         try:
-            # The client's own call may be over.
-            undone = new.schema.revert_create(Call(request.call.principal), new.name, new.made)
+            # The client's own call may have ended.
+            reverted = new.schema.revert_create(Call(request.call.principal), new.name, new.made)
         except SparkportError as error:
-            _log.warning("a table without its rows is left", table=f"{schema}.{table}", reason=str(error))
+            _log.warning(
+                "cannot drop the table of a failed CREATE TABLE AS",
+                table=f"{schema}.{table}",
+                reason=str(error),
+            )
         else:
-            _log.info("CREATE TABLE undone", table=f"{schema}.{table}", undone=undone)
+            _log.info("CREATE TABLE reverted", table=f"{schema}.{table}", reverted=reverted)
 
 
 def _process(request: Request) -> tuple[str, str]:

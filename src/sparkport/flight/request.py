@@ -12,7 +12,7 @@ from typing import Protocol
 from sparkport.catalog.budget import UNLIMITED, Reservation, Resources
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
-from sparkport.flight.access_log import Note
+from sparkport.flight.access_log import AccessLog
 
 # A cancelled stream could look like a finished one for a moment: the end of the input and the cancellation
 # are two events. In thousands of tries the cancellation came first, but nobody promises that.
@@ -60,8 +60,8 @@ class Request:
 
     call: Call
     headers: Headers
-    context: RpcContext
-    note: Note = field(default_factory=Note)
+    rpc: RpcContext
+    access_log: AccessLog = field(default_factory=AccessLog)
     incoming: Reservation = field(default_factory=lambda: Reservation(UNLIMITED.rows))
     """The memory of the message that is being worked on."""
     outgoing: Reservation = field(default_factory=lambda: Reservation(UNLIMITED.rows))
@@ -78,7 +78,7 @@ class Request:
             # To wait for gRPC's events would not tell: it rounds up to milliseconds.
             time.sleep(_TURN_SECONDS)
             late = time.perf_counter() - started - _TURN_SECONDS
-            self.context.settle(0)
+            self.rpc.settle(0)
             if self.call.cancelled or late < _LATE_SECONDS:
                 break
         self.call.check()
@@ -90,25 +90,25 @@ class Request:
 
 
 def make_request(
-    headers: Headers, principal: str, resources: Resources, note: Note, context: RpcContext
+    headers: Headers, principal: str, resources: Resources, access_log: AccessLog, rpc: RpcContext
 ) -> Request:
     """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
         principal,
         transaction_id=transaction or None,
-        timeout=context.time_remaining(),
-        trace_id=note.trace,
+        timeout=rpc.time_remaining(),
+        trace_id=access_log.trace,
         idempotency_key=_idempotency_key(headers),
         resources=resources,
     )
-    return Request(call, headers, context, note, Reservation(resources.rows), Reservation(resources.rows))
+    return Request(call, headers, rpc, access_log, Reservation(resources.rows), Reservation(resources.rows))
 
 
 def _idempotency_key(headers: Headers) -> str | None:
     key = headers.optional(IDEMPOTENCY_KEY)
     if key is not None and not _KEY.fullmatch(key):
-        raise InvalidRequestError(f"header {IDEMPOTENCY_KEY} has 1 to 128 visible ASCII characters")
+        raise InvalidRequestError(f"header {IDEMPOTENCY_KEY} must have 1 to 128 visible ASCII characters")
     return key
 
 

@@ -1,4 +1,4 @@
-"""The API: each action with how its body is read, what it does and how it is answered."""
+"""The API: for each action how to decode its body, handle it and encode the result."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.catalog.transactions import TransactionState
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
-from sparkport.flight.presentation.tables import Found, airport_info
+from sparkport.flight.presentation.tables import LocatedTable, airport_info
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import active_in, statement_in
 from sparkport.protocol import function_requests, json_requests, listing, msgpack, requests
 
-_MAX_BODY_BYTES = 32 << 20  # nobody else runs while it is decoded
+_MAX_BODY_BYTES = 32 << 20  # decoding holds the GIL
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -31,9 +31,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[V, R]):
-    """One DoAction. `encode` returns the body of the only result, or None for no result.
+    """One DoAction. `encode` returns the data of the only result, or None for no result.
 
-    All three run within `scope`, if there is one: what the call's transaction means for them.
+    All three run within `scope`, if there is one: the transaction of the call.
     """
 
     description: str
@@ -42,158 +42,162 @@ class Route(Generic[V, R]):
     encode: Callable[[Request, V, R], bytes | None]
     scope: Callable[[Call, Catalog], AbstractContextManager[None]] | None = None
 
-    def run(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
-        """Answer one request."""
+    def run(self, context: ServerContext, request: Request, data: bytes) -> bytes | None:
+        """Run the action and return its result."""
         if self.scope is None:
-            return self._answer(site, request, body)
-        with self.scope(request.call, site.catalog(request, "")):
-            return self._answer(site, request, body)
+            return self._answer(context, request, data)
+        with self.scope(request.call, context.catalog(request, "")):
+            return self._answer(context, request, data)
 
-    def _answer(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
-        wanted = self.decode(body)
-        request.note.add_path(*_names(wanted))
-        return self.encode(request, wanted, self.handle(site, request, wanted))
+    def _answer(self, context: ServerContext, request: Request, data: bytes) -> bytes | None:
+        body = self.decode(data)
+        request.access_log.add_path(*_names(body))
+        return self.encode(request, body, self.handle(context, request, body))
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """A name that two dialects share; the body tells which one speaks."""
+    """An action whose name both dialects share; the body decides which one it is."""
 
     is_airport: Callable[[bytes], bool]
     airport: Route[Any, Any]
-    contract: Route[Any, Any]
+    json: Route[Any, Any]
 
     @property
     def description(self) -> str:
-        """What both mean."""
+        """The description of the action."""
         return self.airport.description
 
-    def run(self, site: ServerContext, request: Request, body: bytes) -> bytes | None:
-        """Answer one request in its own dialect."""
-        route = self.airport if self.is_airport(body) else self.contract
-        return route.run(site, request, body)
+    def run(self, context: ServerContext, request: Request, data: bytes) -> bytes | None:
+        """Run the action in the dialect of the body."""
+        route = self.airport if self.is_airport(data) else self.json
+        return route.run(context, request, data)
 
 
-def _names(wanted: object) -> tuple[str, ...]:
-    """Return what a decoded request names: a schema or a table."""
-    match wanted:
-        case json_requests.CreateSchemaOnce(request=inner):
+def _names(body: object) -> tuple[str, ...]:
+    """Return the path of the schema or table that a decoded request names."""
+    match body:
+        case json_requests.JsonCreateSchemaRequest(request=inner):
             return _names(inner)
         case requests.CreateSchemaRequest() | requests.DropSchemaRequest():
-            return wanted.catalog, wanted.schema
+            return body.catalog, body.schema
         case requests.CreateTableRequest() | requests.DropTableRequest() | requests.AlterTableRequest():
-            return wanted.catalog, wanted.schema, wanted.table
+            return body.catalog, body.schema, body.table
         case json_requests.DeleteRequest() | json_requests.NamedEndpointsRequest():
-            return wanted.schema, wanted.table
+            return body.schema, body.table
         case _:
             return ()
 
 
-def _as_is(request: Request, wanted: object, answer: bytes) -> bytes:
-    del request, wanted
+def _as_is(request: Request, body: object, answer: bytes) -> bytes:
+    del request, body
     return answer
 
 
-def _no_result(request: Request, wanted: object, answer: object) -> None:
-    del request, wanted, answer
+def _no_result(request: Request, body: object, answer: object) -> None:
+    del request, body, answer
 
 
-def _version(request: Request, wanted: object, version: CatalogVersion) -> bytes:
-    del request, wanted
+def _version(request: Request, body: object, version: CatalogVersion) -> bytes:
+    del request, body
     return msgpack.encode(listing.version_info(version))
 
 
-def _identifier(request: Request, wanted: object, transaction_id: str | None) -> bytes:
-    del request, wanted
+def _identifier(request: Request, body: object, transaction_id: str | None) -> bytes:
+    del request, body
     return msgpack.encode({"identifier": transaction_id})
 
 
-def _empty_contents(request: Request, wanted: object, schema: object) -> bytes:
-    del request, wanted, schema
+def _empty_contents(request: Request, body: object, schema: object) -> bytes:
+    del request, body, schema
     return msgpack.encode(listing.contents([]))
 
 
 def _airport_table(
-    request: Request, wanted: requests.CreateTableRequest | requests.AlterTableRequest, found: Found | None
+    request: Request,
+    body: requests.CreateTableRequest | requests.AlterTableRequest,
+    located: LocatedTable | None,
 ) -> bytes | None:
-    """Describe the new state of a table; nothing where a missing table was forgiven."""
-    return None if found is None else airport_info(request, found.table, wanted.catalog, found.schema)
+    """Describe the table; there is no result if it was missing and `ignore_not_found` is set."""
+    return None if located is None else airport_info(request, located.table, body.catalog, located.schema)
 
 
 def _alter(
     description: str, decode: Callable[[bytes], requests.AlterTableRequest]
-) -> Route[requests.AlterTableRequest, Found | None]:
+) -> Route[requests.AlterTableRequest, LocatedTable | None]:
     return Route(description, decode, ddl.alter_table, _airport_table)
 
 
-def _schema_made(request: Request, wanted: json_requests.CreateSchemaOnce, schema: object) -> bytes:
+def _created_schema(request: Request, body: json_requests.JsonCreateSchemaRequest, schema: object) -> bytes:
     del request, schema
-    return json_requests.encode({"schema_name": wanted.request.schema})
+    return json_requests.encode({"schema_name": body.request.schema})
 
 
-def _schema_dropped(request: Request, wanted: requests.DropSchemaRequest, tables: int) -> bytes:
+def _dropped_schema(request: Request, body: requests.DropSchemaRequest, tables: int) -> bytes:
     del request
-    answer: dict[str, object] = {"schema_name": wanted.schema}
-    if wanted.options.cascade:
+    answer: dict[str, object] = {"schema_name": body.schema}
+    if body.options.cascade:
         answer["tables_dropped"] = tables
     return json_requests.encode(answer)
 
 
-def _table_made(request: Request, wanted: requests.CreateTableRequest, found: Found) -> bytes:
-    columns = len(without_rowid(current_arrow_schema(request.call, found.table)))
-    return json_requests.encode(
-        {"schema_name": wanted.schema, "table_name": wanted.table, "columns": columns}
-    )
+def _created_table(request: Request, body: requests.CreateTableRequest, located: LocatedTable) -> bytes:
+    columns = len(without_rowid(current_arrow_schema(request.call, located.table)))
+    return json_requests.encode({"schema_name": body.schema, "table_name": body.table, "columns": columns})
 
 
-def _table_dropped(request: Request, wanted: requests.DropTableRequest, nothing: None) -> bytes:
+def _dropped_table(request: Request, body: requests.DropTableRequest, nothing: None) -> bytes:
     del request, nothing
-    return json_requests.encode({"schema_name": wanted.schema, "table_name": wanted.table})
+    return json_requests.encode({"schema_name": body.schema, "table_name": body.table})
 
 
-def _column_changed(request: Request, wanted: requests.AlterTableRequest, found: Found | None) -> bytes:
-    del request, found
+def _changed_column(
+    request: Request, body: requests.AlterTableRequest, located: LocatedTable | None
+) -> bytes:
+    del request, located
     return json_requests.encode(
         {
-            "schema_name": wanted.schema,
-            "table_name": wanted.table,
-            "column_name": json_requests.changed_column(wanted.change),
+            "schema_name": body.schema,
+            "table_name": body.table,
+            "column_name": json_requests.changed_column(body.change),
         }
     )
 
 
-def _deleted(request: Request, wanted: object, written: rows.Written) -> bytes:
-    del request, wanted
+def _deleted_rows(request: Request, body: object, written: rows.Written) -> bytes:
+    del request, body
     return json_requests.encode_delete(written.affected, written.rows, written.version)
 
 
-def _begun(request: Request, wanted: object, transaction_id: str) -> bytes:
-    del request, wanted
+def _transaction(request: Request, body: object, transaction_id: str) -> bytes:
+    del request, body
     return json_requests.encode({"transaction_id": transaction_id})
 
 
-def _state(request: Request, transaction_id: str, state: TransactionState) -> bytes:
+def _transaction_state(request: Request, transaction_id: str, state: TransactionState) -> bytes:
     del request
     return json_requests.encode({"transaction_id": transaction_id, "state": str(state)})
 
 
-def _compressed(request: Request, wanted: object, table: pa.Table) -> bytes:
-    del request, wanted
+def _compressed(request: Request, body: object, table: pa.Table) -> bytes:
+    del request, body
     return json_requests.encode_compressed(table)
 
 
 _AIRPORT: dict[str, Route[Any, Any]] = {
     "list_schemas": Route("List schemas and tables", requests.catalog, discovery.list_schemas, _as_is),
-    "catalog_version": Route("Tell the version", requests.catalog, discovery.catalog_version, _version),
+    "catalog_version": Route(
+        "Return the catalog version", requests.catalog, discovery.catalog_version, _version
+    ),
     "flight_info": Route(
-        "Describe a table, perhaps as it was", requests.flight_info, scans.flight_info, _as_is
+        "Describe a table, optionally at a time point", requests.flight_info, scans.flight_info, _as_is
     ),
     "column_statistics": Route(
-        "Tell the range of a column", requests.column_statistics, scans.column_statistics, _as_is
+        "Return statistics of a column", requests.column_statistics, scans.column_statistics, _as_is
     ),
-    "create_schema": Route("Make a schema", requests.create_schema, ddl.create_schema, _empty_contents),
+    "create_schema": Route("Create a schema", requests.create_schema, ddl.create_schema, _empty_contents),
     "drop_schema": Route("Drop a schema", requests.drop_schema, ddl.drop_schema, _no_result),
-    "create_table": Route("Make a table", requests.create_table, ddl.create_table, _airport_table),
+    "create_table": Route("Create a table", requests.create_table, ddl.create_table, _airport_table),
     "drop_table": Route("Drop a table", requests.drop_table, ddl.drop_table, _no_result),
     "add_column": _alter("Add a column", requests.add_column),
     "remove_column": _alter("Drop a column", requests.remove_column),
@@ -201,27 +205,27 @@ _AIRPORT: dict[str, Route[Any, Any]] = {
     "rename_table": _alter("Rename a table", requests.rename_table),
     "change_column_type": _alter("Change the type of a column", requests.change_column_type),
     "set_default": _alter("Set the default of a column", requests.set_default),
-    "set_not_null": _alter("Forbid nulls in a column", requests.set_not_null),
-    "drop_not_null": _alter("Allow nulls in a column", requests.drop_not_null),
+    "set_not_null": _alter("Set a column NOT NULL", requests.set_not_null),
+    "drop_not_null": _alter("Drop NOT NULL from a column", requests.drop_not_null),
     "add_field": _alter("Add a field to a struct column", requests.add_field),
     "rename_field": _alter("Rename a field of a struct column", requests.rename_field),
     "remove_field": _alter("Drop a field of a struct column", requests.remove_field),
     "add_constraint": _alter("Add a constraint", requests.add_constraint),
 }
 
-_BOTH: dict[str, Either] = {
+_SHARED: dict[str, Either] = {
     "create_transaction": Either(
-        lambda body: not json_requests.is_json(body),
+        lambda data: not json_requests.is_json(data),
         Route("Begin a transaction", requests.catalog, transactions.create_transaction, _identifier),
-        Route("Begin a transaction", json_requests.begin, transactions.begin, _begun),
+        Route("Begin a transaction", json_requests.begin, transactions.begin, _transaction),
     ),
     "endpoints": Either(
-        lambda body: msgpack.has_key(body, "descriptor"),
+        lambda data: msgpack.has_key(data, "descriptor"),
         Route("Plan a scan", requests.endpoints, scans.endpoints, _as_is),
         Route("Plan a scan", json_requests.endpoints, scans.named_endpoints, _as_is),
     ),
     "table_function_flight_info": Either(
-        lambda body: msgpack.has_key(body, "descriptor"),
+        lambda data: msgpack.has_key(data, "descriptor"),
         Route(
             "Describe the result of a table function", function_requests.info, functions.flight_info, _as_is
         ),
@@ -234,44 +238,53 @@ _BOTH: dict[str, Either] = {
     ),
 }
 
-_CONTRACT: dict[str, Route[Any, Any]] = {
+_JSON: dict[str, Route[Any, Any]] = {
     "CreateSchema": Route(
-        "Make a schema (JSON)", json_requests.create_schema, ddl.create_schema_once, _schema_made, active_in
+        "Create a schema (JSON)",
+        json_requests.create_schema,
+        ddl.create_schema_if_missing,
+        _created_schema,
+        active_in,
     ),
     "DropSchema": Route(
-        "Drop a schema (JSON)", json_requests.drop_schema, ddl.drop_schema, _schema_dropped, active_in
+        "Drop a schema (JSON)", json_requests.drop_schema, ddl.drop_schema, _dropped_schema, active_in
     ),
     "CreateTable": Route(
-        "Make a table (JSON)", json_requests.create_table, ddl.create_table, _table_made, active_in
+        "Create a table (JSON)", json_requests.create_table, ddl.create_table, _created_table, active_in
     ),
     "DropTable": Route(
-        "Drop a table (JSON)", json_requests.drop_table, ddl.drop_table, _table_dropped, active_in
+        "Drop a table (JSON)", json_requests.drop_table, ddl.drop_table, _dropped_table, active_in
     ),
     "AlterTableAddColumn": Route(
-        "Add a column (JSON)", json_requests.add_column, ddl.alter_table, _column_changed, active_in
+        "Add a column (JSON)", json_requests.add_column, ddl.alter_table, _changed_column, active_in
     ),
     "AlterTableDropColumn": Route(
-        "Drop a column (JSON)", json_requests.drop_column, ddl.alter_table, _column_changed, active_in
+        "Drop a column (JSON)", json_requests.drop_column, ddl.alter_table, _changed_column, active_in
     ),
-    "delete": Route("Delete rows by id (JSON)", json_requests.delete, rows.delete, _deleted, statement_in),
+    "delete": Route(
+        "Delete rows by id (JSON)", json_requests.delete, rows.delete, _deleted_rows, statement_in
+    ),
     "get_transaction_status": Route(
-        "Tell the state of a transaction", json_requests.transaction_id, transactions.status, _state
+        "Return the state of a transaction",
+        json_requests.transaction_id,
+        transactions.status,
+        _transaction_state,
     ),
     "commit_transaction": Route(
-        "Keep what a transaction wrote", json_requests.transaction_id, transactions.commit, _state
+        "Commit a transaction", json_requests.transaction_id, transactions.commit, _transaction_state
     ),
     "rollback_transaction": Route(
-        "Drop what a transaction staged", json_requests.transaction_id, transactions.rollback, _state
+        "Roll back a transaction", json_requests.transaction_id, transactions.rollback, _transaction_state
     ),
     "GetCatalogs": Route("List catalogs", json_requests.metadata, metadata.catalogs, _compressed),
     "GetDbSchemas": Route("List schemas", json_requests.metadata, metadata.db_schemas, _compressed),
     "GetTables": Route("List tables", json_requests.metadata, metadata.tables, _compressed),
-    "GetTableTypes": Route("List kinds of tables", json_requests.metadata, metadata.table_types, _compressed),
+    "GetTableTypes": Route("List table types", json_requests.metadata, metadata.table_types, _compressed),
 }
 
-_ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_BOTH, **_CONTRACT}
+_ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_SHARED, **_JSON}
 
-# These have exactly one result whenever they succeed.
+# These have exactly one result if they succeed.
 ONE_RESULT = frozenset(
     {"list_schemas", "catalog_version", "create_transaction", "flight_info", "endpoints"}
     | {"column_statistics", "create_schema", "create_table", "table_function_flight_info"}
@@ -280,17 +293,17 @@ ONE_RESULT = frozenset(
 DESCRIPTIONS = {name: route.description for name, route in _ROUTES.items()}
 
 
-def run(name: str, site: ServerContext, request: Request, body: bytes) -> bytes | None:
-    """Answer an action by name. Raises NotImplementedByServerError for an unknown one."""
+def run(name: str, context: ServerContext, request: Request, data: bytes) -> bytes | None:
+    """Run an action by name. Raises NotImplementedByServerError for an unknown one."""
     route = _ROUTES.get(name)
     if route is not None:
-        if len(body) > _MAX_BODY_BYTES:
+        if len(data) > _MAX_BODY_BYTES:
             raise LimitExceededError(
-                f"the body of action '{name}' has {len(body)} bytes, the limit is {_MAX_BODY_BYTES} bytes"
+                f"the data of action '{name}' has {len(data)} bytes, the limit is {_MAX_BODY_BYTES} bytes"
             )
-        return route.run(site, request, body)
-    action = site.actions.get(name)
+        return route.run(context, request, data)
+    action = context.actions.get(name)
     if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
-    with Guard(request.call, "action", name):
-        return action.run(request.call, body)
+    with UserCodeBoundary(request.call, "action", name):
+        return action.run(request.call, data)

@@ -1,4 +1,4 @@
-"""Plans of scans: made when endpoints are asked for, and found again when their rows are."""
+"""A cache of scan plans: made for `endpoints`, reused by DoGet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_PLANS = 64
 
 
 def scan_options(ticket: Ticket) -> ScanOptions:
-    """Return what a ticket reads. Raises InvalidRequestError for a filter that cannot be decoded."""
+    """Return the scan options of a ticket. Raises InvalidRequestError for a filter that cannot be decoded."""
     return ScanOptions(
         columns=ticket.columns,
         filter=predicates.decode(ticket.filters),
@@ -30,7 +30,7 @@ def scan_options(ticket: Ticket) -> ScanOptions:
 
 
 class ScanPlans:
-    """Keeps the last plans, each for whoever asked for it; one that is gone is made again from the ticket."""
+    """Keeps the latest plans, each for its caller; an evicted plan is made again from the ticket."""
 
     def __init__(self) -> None:
         self._plans: BoundedCache[tuple[str, str | None, Ticket], tuple[Table, PlannedScan]] = BoundedCache(
@@ -38,13 +38,13 @@ class ScanPlans:
         )
 
     def get(self, call: Call, table: Table, ticket: Ticket) -> PlannedScan:
-        """Return the plan of the scan that a ticket is for, or for a slice of."""
+        """Return the plan of the scan that the ticket, or its slice, belongs to."""
         whole = structs.replace(ticket, slice_index=0, slice_count=1)
         key = call.principal, call.transaction_id, whole
-        kept = self._plans.get(key)
-        # A dropped and re-created table is another one.
-        if kept is not None and kept[0] is table:
-            return kept[1]
+        cached = self._plans.get(key)
+        # A table that was dropped and created again is another one.
+        if cached is not None and cached[0] is table:
+            return cached[1]
         plan = _plan(call, table, scan_options(whole))
         self._plans.put(key, (table, plan))
         return plan
@@ -66,11 +66,11 @@ class _UnplannedScan:
     slice_count: int
 
     def arrow_schema(self, call: Call) -> pa.Schema:
-        """Return all columns of the state."""
+        """Return all columns of the snapshot."""
         return current_arrow_schema(call, self.table, self.options.time_point)
 
     def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
-        """Return the files that the table names."""
+        """Return the files that the client may read itself, if the table offers them."""
         if not isinstance(self.table, DirectTable):
             return None
         return self.table.direct_files(call, replace(self.options, slice=part))

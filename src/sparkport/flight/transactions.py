@@ -1,4 +1,4 @@
-"""What the transaction of a call means for a statement."""
+"""Run a request within the transaction of its call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparkport.errors import NotImplementedByServerError
 
 
 def manager_of(catalog: Catalog) -> TransactionManager:
-    """Return the catalog's manager. Raises NotImplementedByServerError without one."""
+    """Return the transaction manager of a catalog. Raises NotImplementedByServerError if it has none."""
     if not isinstance(catalog, TransactionalCatalog):
         raise NotImplementedByServerError("transaction manager not configured")
     return catalog.transactions
@@ -25,7 +25,7 @@ def manager_of(catalog: Catalog) -> TransactionManager:
 
 @contextmanager
 def active_in(call: Call, catalog: Catalog) -> Iterator[None]:
-    """Run a request that takes no part in its transaction, but only while that is active."""
+    """Run a request that is not part of the transaction, but only while that is active."""
     if call.transaction_id is not None:
         manager_of(catalog).transaction_mode(call, call.transaction_id)
     yield
@@ -33,9 +33,9 @@ def active_in(call: Call, catalog: Catalog) -> Iterator[None]:
 
 @contextmanager
 def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
-    """Run one statement; a transaction that commits by itself ends with it.
+    """Run one statement; an auto-commit transaction ends with it.
 
-    Raises before anything is done if the call's transaction is unknown or over.
+    Raises before the statement runs if the call's transaction is unknown or no longer active.
     """
     transaction_id = call.transaction_id
     if transaction_id is None:
@@ -46,10 +46,10 @@ def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # One that has ended meanwhile, by another statement, stays as it ended.
+        # Another statement may have ended the transaction in the meantime.
         if auto_commit and manager.transaction_status(call, transaction_id) is TransactionState.ACTIVE:
             manager.rollback_transaction(call, transaction_id)
         raise
     if auto_commit:
-        # The statement is done: that its client has left meanwhile, or is late, cannot undo it.
+        # The statement has succeeded: a client that has left, or a passed deadline, cannot undo it.
         manager.commit_transaction(call.detached(), transaction_id)

@@ -22,7 +22,7 @@ def decode(data: bytes) -> pa.RecordBatch:
     """
     batches = [batch for batch, _ in Decoder(_frames(data), _LIMITS)]
     if len(batches) != 1 or batches[0].num_rows != 1:
-        raise InvalidRequestError("the parameters of a function are one row")
+        raise InvalidRequestError("the parameters of a function must be one row")
     return batches[0]
 
 

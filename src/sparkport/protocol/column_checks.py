@@ -27,12 +27,12 @@ _LARGE_OFFSET_BYTES = 8
 
 
 def is_view(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type is made of views."""
+    """Return whether a column of this type is made of views."""
     return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def needs_check(kind: pa.DataType) -> bool:
-    """Tell whether `check` and `mended` have anything to look at in a column of this type."""
+    """Return whether `check` and `mended` have anything to look at in a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         return needs_check(kind.storage_type)
     if pa.types.is_dictionary(kind):

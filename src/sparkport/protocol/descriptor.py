@@ -79,7 +79,7 @@ def decode(data: bytes, default_catalog: str = "") -> Address:
         return _from_path(list(descriptor.path), default_catalog)
     if descriptor.type == pb.FlightDescriptor.CMD:
         return _from_command(descriptor.cmd, default_catalog)
-    raise InvalidRequestError("a flight descriptor is of type PATH or CMD")
+    raise InvalidRequestError("a flight descriptor must be of type PATH or CMD")
 
 
 def encode(address: TableAddress | FunctionAddress) -> bytes:
@@ -107,13 +107,13 @@ def _from_path(parts: list[str], default_catalog: str) -> Address:
         case [only] if only == DATABASES:
             return DatabasesAddress()
         case [schema, table]:
-            return TableAddress(TablePath(default_catalog, schema, table))
+            return TableAddress(_table_path(default_catalog, schema, table))
         case [catalog, schema, table]:
-            return TableAddress(TablePath(catalog, schema, table))
+            return TableAddress(_table_path(catalog, schema, table))
         case [catalog, schema, table, layout] if _LAYOUT.fullmatch(layout):
-            return TableAddress(TablePath(catalog, schema, table), layout)
+            return TableAddress(_table_path(catalog, schema, table), layout)
         case [catalog, schema, FunctionKind.SCALAR | FunctionKind.TABLE as kind, function, form]:
-            return FunctionAddress(TablePath(catalog, schema, function), FunctionKind(kind), form)
+            return FunctionAddress(_function_path(catalog, schema, function), FunctionKind(kind), form)
         case _:
             raise InvalidRequestError(
                 f"a path is [schema, table] or [catalog, schema, table]; this one has {len(parts)} parts"
@@ -124,14 +124,14 @@ def _from_command(command: bytes, default_catalog: str) -> Address:
     try:
         text = command.decode()
     except UnicodeDecodeError as error:
-        raise InvalidRequestError("a command is UTF-8 text") from error
+        raise InvalidRequestError("a command must be UTF-8 text") from error
     if text.lstrip().startswith("{"):
         return _from_json(text, default_catalog)
     parts = [quoted.replace('""', '"') or plain for quoted, plain in _NAME_PART.findall(text)]
     rebuilt = ".".join(match.group(0) for match in _NAME_PART.finditer(text))
     if rebuilt != text or len(parts) not in {2, 3}:
         raise InvalidRequestError(
-            "a command is schema.table, catalog.schema.table, or JSON with schema and table"
+            "a command must be schema.table, catalog.schema.table, or JSON with schema and table"
         )
     return _from_path(parts, default_catalog)
 
@@ -147,7 +147,19 @@ def _from_json(text: str, default_catalog: str) -> Address:
             return _from_path([str(part) for part in parts], default_catalog)
     values = {key: document.get(key) for key in ("catalog", "schema", "table", "layout")}
     if not isinstance(values["schema"], str) or not isinstance(values["table"], str):
-        raise InvalidRequestError("the command needs the texts 'schema' and 'table'")
+        raise InvalidRequestError("the command must have the strings 'schema' and 'table'")
     catalog = values["catalog"] if isinstance(values["catalog"], str) else default_catalog
     layout = values["layout"] if isinstance(values["layout"], str) else None
-    return TableAddress(TablePath(catalog, values["schema"], values["table"]), layout)
+    return TableAddress(_table_path(catalog, values["schema"], values["table"]), layout)
+
+
+def _table_path(catalog: str, schema: str, table: str) -> TablePath:
+    if not schema or not table:
+        raise InvalidRequestError("the schema and table of a flight descriptor must not be empty")
+    return TablePath(catalog, schema, table)
+
+
+def _function_path(catalog: str, schema: str, function: str) -> TablePath:
+    if not schema or not function:
+        raise InvalidRequestError("the schema and function of a flight descriptor must not be empty")
+    return TablePath(catalog, schema, function)

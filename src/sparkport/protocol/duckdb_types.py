@@ -97,7 +97,7 @@ def nodes(node: Node, key: str) -> list[Node]:
 
 
 def has_enum(spec: Node) -> bool:
-    """Tell whether the type is an ENUM or contains one: those are ordered by position, not by text."""
+    """Return whether the type is an ENUM or contains one: those are ordered by position, not by text."""
     pending: list[object] = [spec]
     while pending:
         match pending.pop():

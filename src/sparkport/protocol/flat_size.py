@@ -38,7 +38,7 @@ _MAX_VALUE_BYTES = 1 << 31
 
 
 def can_expand(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type may be larger than its buffers."""
+    """Return whether a column of this type may be larger than its buffers."""
     if isinstance(kind, pa.BaseExtensionType):
         return can_expand(kind.storage_type)
     return (

@@ -86,7 +86,7 @@ def stability(signature: FunctionSignature) -> bytes:
 
 def result_schema(signature: FunctionSignature) -> pa.Schema:
     """Return the one column of a scalar function, as DuckDB sees it. Raises NoDuckDBTypeError."""
-    return schemas.present(pa.schema([(RESULT, signature.return_type)]))
+    return schemas.to_duckdb_types(pa.schema([(RESULT, signature.return_type)]))
 
 
 def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Field:
@@ -103,7 +103,7 @@ def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Fie
         metadata["is_table_type"] = _YES
     arrow_type = pa.string() if isinstance(shown, Special) else shown
     field = pa.field(parameter.name, arrow_type, metadata=metadata or None)
-    return schemas.present(pa.schema([field])).field(0)
+    return schemas.to_duckdb_types(pa.schema([field])).field(0)
 
 
 def _exported(kind: pa.DataType) -> pa.DataType | None:

@@ -1,7 +1,7 @@
-"""The contract dialect: JSON bodies for DDL, DML and transactions.
+"""The JSON dialect: request bodies for DDL, DML and transactions.
 
 A body is one JSON object. Unknown keys are ignored; a missing or null required
-key, a flag that is not a boolean, or text after the object is refused.
+key, a flag that is not a boolean, or text after the object is an error.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sparkport.catalog import ddl
 from sparkport.catalog.scan import TimePoint
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import msgpack, requests, schemas, type_grammar
+from sparkport.protocol.names import Name, explain
 from sparkport.protocol.requests import (
     AlterTableRequest,
     CreateSchemaRequest,
@@ -38,8 +39,8 @@ _EXTENSION_METADATA = b"ARROW:extension:metadata"
 
 
 @dataclass(frozen=True, slots=True)
-class CreateSchemaOnce:
-    """`CreateSchema`: with `if_not_exists` an existing schema is fine."""
+class JsonCreateSchemaRequest:
+    """`CreateSchema`; with `if_not_exists` an existing schema is no error."""
 
     request: CreateSchemaRequest
     if_not_exists: bool
@@ -123,13 +124,13 @@ class _Metadata(msgspec.Struct):
 
 
 class _CreateSchema(msgspec.Struct):
-    schema_name: str
+    schema_name: Name
     if_not_exists: bool = False
     comment: str | None = None
 
 
 class _DropSchema(msgspec.Struct):
-    schema_name: str
+    schema_name: Name
     if_exists: bool = False
     cascade: bool = False
 
@@ -147,45 +148,45 @@ class _Columns(msgspec.Struct):
 
 
 class _CreateTable(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     schema: _Columns
     if_not_exists: bool = False
     comment: str | None = None
 
 
 class _DropTable(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     if_exists: bool = False
 
 
 class _AddColumn(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     column: _Field
     if_exists: bool = False
 
 
 class _DropColumn(msgspec.Struct):
-    schema_name: str
-    table_name: str
-    column_name: str
+    schema_name: Name
+    table_name: Name
+    column_name: Name
     if_exists: bool = False
 
 
 class _Put(msgspec.Struct):
     operation: Literal["insert", "update"]
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     row_ids: list[int] | None = None
     returning: bool = False
     if_version: str | None = None
 
 
 class _Delete(msgspec.Struct):
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     row_ids: list[int]
     returning: bool = False
     if_version: str | None = None
@@ -196,7 +197,7 @@ class _Begin(msgspec.Struct):
 
 
 class _Transaction(msgspec.Struct):
-    transaction_id: str
+    transaction_id: Name
 
 
 class _TimePoint(msgspec.Struct):
@@ -205,22 +206,22 @@ class _TimePoint(msgspec.Struct):
 
 
 class _Endpoints(msgspec.Struct):
-    schema: str
-    table: str
+    schema: Name
+    table: Name
     time_point: _TimePoint | None = None
 
 
 class _Function(msgspec.Struct):
-    name: str
+    name: Name
     parameters: msgspec.Raw = msgspec.Raw(b"\x90")
     named_parameters: msgspec.Raw = msgspec.Raw(b"\x80")
 
 
-def create_schema(body: bytes) -> CreateSchemaOnce:
+def create_schema(body: bytes) -> JsonCreateSchemaRequest:
     """Decode `CreateSchema`."""
     wire = _decode(body, _CreateSchema)
     request = CreateSchemaRequest("", wire.schema_name, ddl.CreateSchemaOptions(wire.comment or ""))
-    return CreateSchemaOnce(request, wire.if_not_exists)
+    return JsonCreateSchemaRequest(request, wire.if_not_exists)
 
 
 def drop_schema(body: bytes) -> DropSchemaRequest:
@@ -284,7 +285,7 @@ def delete(body: bytes) -> DeleteRequest:
 
 
 def begin(body: bytes) -> BeginRequest:
-    """Decode a `create_transaction` that is not Airport's."""
+    """Decode `create_transaction` of the JSON dialect."""
     return BeginRequest(_decode(body, _Begin).auto_commit) if body.strip() else BeginRequest(auto_commit=True)
 
 
@@ -301,7 +302,7 @@ def endpoints(body: bytes) -> NamedEndpointsRequest:
     point = wire.time_point
     when = None if point is None else requests.time_point(point.unit, point.value)
     if point is not None and when is None:
-        raise InvalidRequestError("a time point needs a unit and a value")
+        raise InvalidRequestError("a time point must have a unit and a value")
     return NamedEndpointsRequest(wire.schema, wire.table, when)
 
 
@@ -333,11 +334,11 @@ def changed_column(change: ddl.TableChange) -> str:
         case ddl.RemoveColumn(name):
             return name
         case _:
-            raise TypeError(f"{change} is not a change of this dialect")
+            raise TypeError(f"{change} is not a change of the JSON dialect")
 
 
 def is_json(body: bytes) -> bool:
-    """Say whether a body is JSON rather than msgpack: no request is the integer 123."""
+    """Return whether a body is JSON rather than msgpack, in which `{` is the integer 123 and no request."""
     return not body.strip() or body.lstrip()[:1] == b"{"
 
 
@@ -376,7 +377,7 @@ def encode_delete(affected: int, rows: pa.Table | None, version: str | None = No
 
 
 def _decode(body: bytes, shape: type[T]) -> T:
-    # Nobody else runs while JSON is decoded, so that the time it takes is bounded here.
+    # Decoding holds the GIL, so its time is bounded here.
     if len(body) > _MAX_JSON_BYTES:
         raise LimitExceededError(
             f"the JSON request has {len(body)} bytes, the limit is {_MAX_JSON_BYTES} bytes"
@@ -386,9 +387,9 @@ def _decode(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except RecursionError as error:
-        raise LimitExceededError("the JSON request nests too deep") from error
+        raise LimitExceededError("the JSON request is nested too deeply") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"malformed JSON request: {error}") from error
+        raise InvalidRequestError(f"malformed JSON request: {explain(error)}") from error
 
 
 def _row_ids(ids: list[int], operation: str) -> pa.Int64Array:
@@ -399,9 +400,9 @@ def _row_ids(ids: list[int], operation: str) -> pa.Int64Array:
     try:
         numbers = np.array(ids, np.int64)
     except OverflowError as error:
-        raise InvalidRequestError("a row id is a 64-bit integer") from error
+        raise InvalidRequestError("a row id must be a 64-bit integer") from error
     if len(np.unique(numbers)) != len(numbers):
-        raise InvalidRequestError("row_ids names a row twice")
+        raise InvalidRequestError("row_ids has a duplicate id")
     return pa.array(numbers)
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from sparkport.errors import InvalidRequestError
+from sparkport.protocol.names import explain
 
 T = TypeVar("T")
 
@@ -27,11 +28,11 @@ def decode(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequestError(f"malformed request body: {error}") from error
+        raise InvalidRequestError(f"malformed request body: {explain(error)}") from error
 
 
 def has_key(body: bytes, key: str) -> bool:
-    """Say whether the body is a map with that key."""
+    """Return whether the body is a map with that key."""
     return key in decode(body, dict[str, msgspec.Raw])
 
 

@@ -12,6 +12,7 @@ from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.errors import InvalidRequestError
 from sparkport.protocol import schemas
 from sparkport.protocol.msgpack import decode, raw_bytes
+from sparkport.protocol.names import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,44 +139,50 @@ class _Endpoints(msgspec.Struct):
 
 class _Statistics(msgspec.Struct):
     flight_descriptor: msgspec.Raw
-    column_name: str
+    column_name: Name
     type: str = ""
 
 
 class _CreateSchema(msgspec.Struct):
     catalog_name: str
-    schema: str
+    schema: Name
     comment: str | None = None
     tags: dict[str, str] | None = None
 
 
-class _Drop(msgspec.Struct):
+class _DropSchema(msgspec.Struct):
     catalog_name: str
     name: str
     schema_name: str = ""
-    type: str = ""
+    ignore_not_found: bool = False
+
+
+class _DropTable(msgspec.Struct):
+    catalog_name: str
+    schema_name: Name
+    name: Name
     ignore_not_found: bool = False
 
 
 class _CreateTable(msgspec.Struct):
     catalog_name: str
-    schema_name: str
-    table_name: str
+    schema_name: Name
+    table_name: Name
     arrow_schema: msgspec.Raw
     on_conflict: str = "error"
     not_null_constraints: list[int] = []
     unique_constraints: list[int] = []
     check_constraints: list[str] = []
-    primary_key_columns: list[str] = []
-    unique_columns: list[str] = []
-    multi_key_primary_keys: list[str] = []
+    primary_key_columns: list[Name] = []
+    unique_columns: list[Name] = []
+    multi_key_primary_keys: list[Name] = []
     extra_constraints: list[str] = []
 
 
 class _Alter(msgspec.Struct):
     catalog: str
-    schema: str
-    name: str
+    schema: Name
+    name: Name
     ignore_not_found: bool = False
 
 
@@ -185,18 +192,18 @@ class _AddColumn(_Alter, kw_only=True):
 
 
 class _RemoveColumn(_Alter, kw_only=True):
-    removed_column: str
+    removed_column: Name
     if_column_exists: bool = False
     cascade: bool = False
 
 
 class _RenameColumn(_Alter, kw_only=True):
-    old_name: str
-    new_name: str
+    old_name: Name
+    new_name: Name
 
 
 class _RenameTable(_Alter, kw_only=True):
-    new_table_name: str
+    new_table_name: Name
 
 
 class _ChangeColumnType(_Alter, kw_only=True):
@@ -205,27 +212,27 @@ class _ChangeColumnType(_Alter, kw_only=True):
 
 
 class _SetDefault(_Alter, kw_only=True):
-    column_name: str
+    column_name: Name
     expression: str
 
 
 class _NotNull(_Alter, kw_only=True):
-    column_name: str
+    column_name: Name
 
 
 class _AddField(_Alter, kw_only=True):
-    column_path: list[str]
+    column_path: list[Name]
     column_schema: msgspec.Raw
     if_field_not_exists: bool = False
 
 
 class _RenameField(_Alter, kw_only=True):
-    column_path: list[str]
-    new_name: str
+    column_path: list[Name]
+    new_name: Name
 
 
 class _RemoveField(_Alter, kw_only=True):
-    column_path: list[str]
+    column_path: list[Name]
     if_column_exists: bool = False
     cascade: bool = False
 
@@ -272,11 +279,12 @@ def create_schema(body: bytes) -> CreateSchemaRequest:
 
 
 def drop_schema(body: bytes) -> DropSchemaRequest:
-    """Decode `drop_schema`; the schema to drop is in `name`."""
-    wire = decode(body, _Drop)
-    return DropSchemaRequest(
-        wire.catalog_name, wire.name or wire.schema_name, ddl.DropSchemaOptions(wire.ignore_not_found)
-    )
+    """Decode `drop_schema`; the client sends the schema in `name` and an empty `schema_name`."""
+    wire = decode(body, _DropSchema)
+    schema = wire.name or wire.schema_name
+    if not schema:
+        raise InvalidRequestError("malformed request body: 'name' must not be empty")
+    return DropSchemaRequest(wire.catalog_name, schema, ddl.DropSchemaOptions(wire.ignore_not_found))
 
 
 def create_table(body: bytes) -> CreateTableRequest:
@@ -293,8 +301,10 @@ def create_table(body: bytes) -> CreateTableRequest:
             f"on_conflict is error, ignore or replace, not '{wire.on_conflict}'"
         ) from error
     arrow_schema = schemas.decode(raw_bytes(wire.arrow_schema))
-    schemas.present(arrow_schema)
+    schemas.to_duckdb_types(arrow_schema)
     names = arrow_schema.names
+    if "" in names:
+        raise InvalidRequestError("a column needs a name")
     declared = [names[i] for i in wire.not_null_constraints if 0 <= i < len(names)]
     key = wire.primary_key_columns or wire.multi_key_primary_keys
     tail = declared[len(declared) - len(key) :]
@@ -314,7 +324,7 @@ def create_table(body: bytes) -> CreateTableRequest:
 
 def drop_table(body: bytes) -> DropTableRequest:
     """Decode `drop_table`."""
-    wire = decode(body, _Drop)
+    wire = decode(body, _DropTable)
     return DropTableRequest(
         wire.catalog_name, wire.schema_name, wire.name, ddl.DropTableOptions(wire.ignore_not_found)
     )
@@ -379,13 +389,15 @@ def add_field(body: bytes) -> AlterTableRequest:
     wire = decode(body, _AddField)
     field = schemas.decode_single_field(raw_bytes(wire.column_schema))
     path = _field_path(wire.column_path, 1)
+    if not field.name:
+        raise InvalidRequestError("a field needs a name")
     if field.name == path[0]:
         raise InvalidRequestError(
             f"the name of the new field in '{'.'.join(path)}' was not sent"
             " (DuckDB's Airport extension loses it);"
             " change the column's type instead: ALTER TABLE ... ALTER ... TYPE STRUCT(...)"
         )
-    schemas.present(pa.schema([(path[0], pa.struct([field]))]))
+    schemas.to_duckdb_types(pa.schema([(path[0], pa.struct([field]))]))
     return _alter(wire, ddl.AddField(path, field, wire.if_field_not_exists))
 
 
@@ -411,7 +423,9 @@ def add_constraint(body: bytes) -> AlterTableRequest:
 def _column(raw: msgspec.Raw) -> pa.Field:
     """Return the one field, of a type that the answer can show to DuckDB."""
     field = schemas.decode_single_field(raw_bytes(raw))
-    schemas.present(pa.schema([field]))
+    if not field.name:
+        raise InvalidRequestError("a column needs a name")
+    schemas.to_duckdb_types(pa.schema([field]))
     return field
 
 

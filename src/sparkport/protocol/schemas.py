@@ -64,7 +64,9 @@ def decode_single_field(data: bytes) -> pa.Field:
     """Return the one field of a column schema."""
     arrow_schema = decode(data)
     if len(arrow_schema) != 1:
-        raise InvalidRequestError(f"a column schema has exactly one field, this one has {len(arrow_schema)}")
+        raise InvalidRequestError(
+            f"a column schema must have exactly one field, this one has {len(arrow_schema)}"
+        )
     return arrow_schema.field(0)
 
 
@@ -73,14 +75,14 @@ def encode(arrow_schema: pa.Schema) -> bytes:
     return bytes(arrow_schema.serialize())
 
 
-def present(arrow_schema: pa.Schema) -> pa.Schema:
+def to_duckdb_types(arrow_schema: pa.Schema) -> pa.Schema:
     """Return the columns in types that DuckDB reads right.
 
     Raises NoDuckDBTypeError where there is none.
     """
     for index, field in enumerate(arrow_schema):
         kind = field.type
-        shown = _present_type(kind)
+        shown = _to_duckdb_type(kind)
         if shown is not kind and shown != kind:
             arrow_schema = arrow_schema.set(index, field.with_type(shown))
     return arrow_schema
@@ -115,11 +117,11 @@ def fingerprint(arrow_schema: pa.Schema) -> str:
     return digest.hexdigest()[:12]
 
 
-def _present_type(arrow_type: pa.DataType) -> pa.DataType:
+def _to_duckdb_type(arrow_type: pa.DataType) -> pa.DataType:
     if arrow_type.id in _KINDS_AS_THEY_ARE:
         return arrow_type
     if isinstance(arrow_type, pa.DictionaryType | pa.RunEndEncodedType):
-        return _present_type(arrow_type.value_type)
+        return _to_duckdb_type(arrow_type.value_type)
     if pa.types.is_float16(arrow_type):
         return pa.float32()
     if pa.types.is_decimal256(arrow_type):
@@ -127,7 +129,7 @@ def _present_type(arrow_type: pa.DataType) -> pa.DataType:
             raise NoDuckDBTypeError(f"DuckDB has no type for {arrow_type}")
         return pa.decimal128(arrow_type.precision, arrow_type.scale)
     for child in _children(arrow_type):
-        if _present_type(child) != child:
+        if _to_duckdb_type(child) != child:
             raise NoDuckDBTypeError(f"DuckDB has no type for {arrow_type}")
     if isinstance(arrow_type, pa.DenseUnionType) or (
         isinstance(arrow_type, pa.StructType) and not arrow_type.num_fields
@@ -151,7 +153,7 @@ def _depth(arrow_type: pa.DataType) -> int:
 
 
 def _has_statistics(arrow_type: pa.DataType) -> bool:
-    """Say whether DuckDB can use exact statistics of such a column.
+    """Return whether DuckDB can use exact statistics of such a column.
 
     It reads BLOB bounds in an escaped text form that sorts differently, and fails
     on types it does not know here, so tables with such columns do not opt in.

@@ -50,7 +50,7 @@ def zeros(
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    """Tell whether clients take any bits for a value, also where they convert what is under a null."""
+    """Return whether clients take any bits for a value, also where they convert what is under a null."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)

@@ -1,4 +1,4 @@
-"""Tickets: what DoGet needs to know, sealed so that only this server can make one."""
+"""Tickets: everything that DoGet needs, signed so that only the server can issue one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _MAC_BYTES = 32
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """A scan, fixed in every respect. `path` None reads the list of databases.
+    """A slice of a scan, or the call of a table function.
 
-    With `function` it is a call of the table function at `path`, with msgpack
-    parameters; or of one form of it, with parameters as an Arrow stream of one row.
-
-    `presented` tells that the client wants the types DuckDB understands.
+    Without a `path` it reads the list of databases. With `function` it calls the table function at
+    `path`: with msgpack parameters, or in one `form` of it with parameters as an Arrow stream of one row.
+    With `duckdb_types` the rows are sent in types that DuckDB reads.
     """
 
     path: TablePath | None
@@ -33,7 +32,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     time_value: str = ""
     slice_index: int = 0
     slice_count: int = 1
-    presented: bool = False
+    duckdb_types: bool = False
     function: bool = False
     parameters: bytes = b""
     named_parameters: bytes = b"\x80"
@@ -41,17 +40,17 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def time_point(self) -> TimePoint | None:
-        """The state to read."""
+        """The time point to read."""
         return None if self.time_unit is None else TimePoint(self.time_unit, self.time_value)
 
     @property
     def slice(self) -> ScanSlice | None:
-        """The part of the scan to read."""
+        """The slice of the scan to read."""
         return None if self.slice_count == 1 else ScanSlice(self.slice_index, self.slice_count)
 
 
 class TicketSigner:
-    """Signs tickets for a principal and opens only its own."""
+    """Signs tickets for a principal, and verifies them."""
 
     def __init__(
         self,
@@ -64,23 +63,25 @@ class TicketSigner:
         self._lifetime = lifetime_seconds
         self._clock = clock
 
-    def seal(self, ticket: Ticket, principal: str) -> bytes:
-        """Return the ticket as opaque bytes."""
+    def sign(self, ticket: Ticket, principal: str) -> bytes:
+        """Return the ticket as signed bytes."""
         expires = int(self._clock() + self._lifetime)
         payload = msgspec.msgpack.encode((expires, ticket))
         return self._mac(payload, principal) + payload
 
-    def open(self, data: bytes, principal: str) -> Ticket:
-        """Return the ticket. Raises InvalidRequestError if it is not this principal's or too old."""
+    def verify(self, data: bytes, principal: str) -> Ticket:
+        """Return the ticket. Raises InvalidRequestError if it is another principal's or has expired."""
         mac, payload = data[:_MAC_BYTES], data[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(payload, principal)):
-            raise InvalidRequestError("the ticket is not valid; ask for a new one with GetFlightInfo")
+            raise InvalidRequestError("the ticket is not valid; request a new one with GetFlightInfo")
         try:
             expires, ticket = msgspec.msgpack.decode(payload, type=tuple[int, Ticket])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InvalidRequestError("the ticket is of another version of the server") from error
+            raise InvalidRequestError(
+                "the ticket was issued by another version of the server; request a new one with GetFlightInfo"
+            ) from error
         if self._clock() > expires:
-            raise InvalidRequestError("the ticket has expired; ask for a new one with GetFlightInfo")
+            raise InvalidRequestError("the ticket has expired; request a new one with GetFlightInfo")
         return ticket
 
     def _mac(self, payload: bytes, principal: str) -> bytes:

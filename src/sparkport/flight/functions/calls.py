@@ -1,4 +1,4 @@
-"""Functions: finding, describing and running them."""
+"""Find, describe and run functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.guard import Guard
 from sparkport.catalog.lookup import TablePath, find_schema
 from sparkport.catalog.parameters import bound
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Schema
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import (
     InvalidRequestError,
     LimitExceededError,
@@ -36,7 +36,7 @@ _MAX_PARAMETER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class FunctionCall:
     """A function that returns a table, with the values it is called with."""
 
     path: TablePath
@@ -45,7 +45,7 @@ class Prepared:
 
     def arrow_schema(self, call: Call, incoming: pa.Schema | None = None) -> pa.Schema:
         """Return the columns of the result, as the function declares them."""
-        with Guard(call, "function", str(self.path)):
+        with UserCodeBoundary(call, "function", str(self.path)):
             if isinstance(self.function, TableFunction):
                 arrow_schema = self.function.schema_for_parameters(call, self.parameters)
             elif incoming is None:
@@ -57,20 +57,22 @@ class Prepared:
         return arrow_schema
 
 
-def function_at(site: ServerContext, request: Request, address: FunctionAddress) -> tuple[AnyFunction, Form]:
-    """Return a function of a listing, in the form that was listed.
+def function_at(
+    context: ServerContext, request: Request, address: FunctionAddress
+) -> tuple[AnyFunction, Form]:
+    """Return a listed function and the form in which it is called.
 
-    Raises NotFoundError, and PreconditionError if its parameters are other ones by now.
+    Raises NotFoundError, and PreconditionError if its parameters have changed since.
     """
     path = address.path
-    schema = find_schema(request.call, site.catalog(request, path.catalog), path.schema)
+    schema = find_schema(request.call, context.catalog(request, path.catalog), path.schema)
     functions = functions_of(request.call, schema, address.kind)
-    alike = [function for function in functions if function.name == path.table]
-    for function in alike:
+    candidates = [function for function in functions if function.name == path.table]
+    for function in candidates:
         for form in forms(address.kind, function.signature):
             if form.tag() == address.form:
                 return function, form
-    if alike:
+    if candidates:
         raise PreconditionError(
             f"the parameters of function '{path}' have changed since it was attached;"
             " DETACH and ATTACH the database again to see them"
@@ -83,84 +85,93 @@ def functions_of(call: Call, schema: Schema, kind: FunctionKind) -> Sequence[Any
     return schema.scalar_functions(call) if kind is FunctionKind.SCALAR else schema.table_functions(call)
 
 
-def prepared(site: ServerContext, request: Request, address: FunctionAddress, parameters: bytes) -> Prepared:
-    """Return the call that DuckDB means by a descriptor and a row of parameters."""
-    function, form = function_at(site, request, address)
+def function_call(
+    context: ServerContext, request: Request, address: FunctionAddress, parameters: bytes
+) -> FunctionCall:
+    """Return the call of the function at a descriptor, with a row of parameters."""
+    function, form = function_at(context, request, address)
     if not isinstance(function, TableFunction | TableInOutFunction):
         raise InvalidRequestError(f"function '{address.path}' does not return a table")
     positional, named = form.values(arrow_row.decode(parameters))
     signature = function.signature
     values = bound(function.name, signature.parameters, positional, named, variadic=signature.variadic)
-    return Prepared(address.path, function, values)
+    return FunctionCall(address.path, function, values)
 
 
-def prepared_by_name(
-    site: ServerContext, request: Request, path: TablePath, parameters: bytes, named_parameters: bytes
-) -> Prepared:
-    """Return the call of the function at `path`; of several with one name, the first that fits."""
+def function_call_by_name(
+    context: ServerContext, request: Request, path: TablePath, parameters: bytes, named_parameters: bytes
+) -> FunctionCall:
+    """Return the call of the function at `path`; of overloads, the first whose signature fits."""
     if len(parameters) + len(named_parameters) > _MAX_PARAMETER_BYTES:
-        raise LimitExceededError(f"parameters of a function have at most {_MAX_PARAMETER_BYTES} bytes")
+        raise LimitExceededError(f"the parameters of a function must not exceed {_MAX_PARAMETER_BYTES} bytes")
     values = msgpack.decode(parameters, list[Any])
     named = msgpack.decode(named_parameters, dict[str, Any])
-    schema = find_schema(request.call, site.catalog(request, path.catalog), path.schema)
-    alike = [one for one in schema.table_functions(request.call) if one.name.lower() == path.table.lower()]
+    schema = find_schema(request.call, context.catalog(request, path.catalog), path.schema)
+    candidates = [
+        function
+        for function in schema.table_functions(request.call)
+        if function.name.lower() == path.table.lower()
+    ]
     refused: InvalidRequestError | None = None
-    for function in alike:
+    for function in candidates:
         signature = function.signature
         try:
-            fitting = bound(function.name, signature.parameters, values, named, variadic=signature.variadic)
+            parameter_values = bound(
+                function.name, signature.parameters, values, named, variadic=signature.variadic
+            )
         except InvalidRequestError as error:
             refused = refused or error
             continue
-        return Prepared(path, function, fitting)
+        return FunctionCall(path, function, parameter_values)
     raise refused or NotFoundError("table function", path.table)
 
 
-def find_table_function(site: ServerContext, request: Request, name: str) -> TablePath:
-    """Return where a table function of the default catalog is, by its name or by schema.name.
+def find_table_function(context: ServerContext, request: Request, name: str) -> TablePath:
+    """Return the path of a table function of the default catalog, by `name` or `schema.name`.
 
-    Raises NotFoundError, with a hint at a similar name.
+    Raises NotFoundError, which suggests a similar name.
     """
-    catalog = site.default_catalog(request)
-    known: list[str] = []
-    for schema in site.catalog(request, catalog).schemas(request.call):
+    catalog = context.default_catalog(request)
+    names: list[str] = []
+    for schema in context.catalog(request, catalog).schemas(request.call):
         for function in schema.table_functions(request.call):
-            names = {function.name.lower(), f"{schema.name}.{function.name}".lower()}
-            if name.lower() in names:
+            if name.lower() in {function.name.lower(), f"{schema.name}.{function.name}".lower()}:
                 return TablePath(catalog, schema.name, function.name)
-            known.append(function.name)
-    raise NotFoundError("table function", name, known)
+            names.append(function.name)
+    raise NotFoundError("table function", name, names)
 
 
-def deliver(site: ServerContext, request: Request, ticket: Ticket) -> Iterator[bytes]:
+def deliver(context: ServerContext, request: Request, ticket: Ticket) -> Iterator[bytes]:
     """Run the function of a ticket and stream its rows."""
     assert ticket.path is not None
     call = request.call
-    run = _of_ticket(site, request, ticket, ticket.path)
+    run = _of_ticket(context, request, ticket, ticket.path)
     arrow_schema = run.arrow_schema(call)
     assert isinstance(run.function, TableFunction)
-    shown = schemas.present(arrow_schema) if ticket.presented else arrow_schema
+    sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
     options = ScanOptions(columns=ticket.columns, filter=predicates.decode(ticket.filters))
-    guard = Guard(call, "function", str(run.path))
-    with guard:
+    boundary = UserCodeBoundary(call, "function", str(run.path))
+    with boundary:
         reader = run.function.execute(call, run.parameters, options)
     try:
-        yield from encoded(scan_shaper(shown, ticket.columns, guard), _guarded_rows(call, guard, reader))
+        yield from encoded(scan_shaper(sent, ticket.columns, boundary), _checked_rows(call, boundary, reader))
     finally:
         reader.close()
 
 
-def _of_ticket(site: ServerContext, request: Request, ticket: Ticket, path: TablePath) -> Prepared:
+def _of_ticket(context: ServerContext, request: Request, ticket: Ticket, path: TablePath) -> FunctionCall:
     if ticket.form:
         address = FunctionAddress(path, FunctionKind.TABLE, ticket.form)
-        return prepared(site, request, address, ticket.parameters)
-    return prepared_by_name(site, request, path, ticket.parameters, ticket.named_parameters)
+        return function_call(context, request, address, ticket.parameters)
+    return function_call_by_name(context, request, path, ticket.parameters, ticket.named_parameters)
 
 
-def _guarded_rows(call: Call, guard: Guard, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _checked_rows(
+    call: Call, boundary: UserCodeBoundary, reader: pa.RecordBatchReader
+) -> Iterator[pa.RecordBatch]:
     rows = iter(reader)
     while True:
-        with guard:
+        with boundary:
             batch = next(rows, None)
         if batch is None:
             return

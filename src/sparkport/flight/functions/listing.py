@@ -1,4 +1,4 @@
-"""The functions of a schema as DuckDB lists them."""
+"""List the functions of a schema for DuckDB."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = structlog.get_logger("sparkport")
 
 
 def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[bytes]:
-    """Yield a FlightInfo for each form of each function; what DuckDB has no types for is left out."""
+    """Yield a FlightInfo for each form of each function; those whose types DuckDB lacks are skipped."""
     for kind in FunctionKind:
         seen: dict[str, set[str]] = {}
         of_tables: set[str] = set()
@@ -32,8 +32,8 @@ def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[b
             name = function.name.lower()
             path = TablePath(catalog, schema.name, function.name)
             if name in of_tables or (function.signature.takes_table and name in seen):
-                reason = "DuckDB takes no other function under the name of one that takes a table"
-                _log.warning("function left out", function=str(path), reason=reason)
+                reason = "DuckDB allows no other function with the name of a function that takes a table"
+                _log.warning("function not listed", function=str(path), reason=reason)
                 continue
             if function.signature.takes_table:
                 of_tables.add(name)
@@ -42,8 +42,8 @@ def function_infos(request: Request, schema: Schema, catalog: str) -> Iterator[b
                 new = [form for form in forms(kind, function.signature) if form.tag() not in tags]
                 yield from [_info(path, function, form) for form in new]
             except NoDuckDBTypeError as error:
-                # One bad entry would make the whole schema unreadable for DuckDB.
-                _log.warning("function left out", function=str(path), reason=str(error))
+                # One entry that DuckDB cannot read would hide the whole schema.
+                _log.warning("function not listed", function=str(path), reason=str(error))
                 continue
             tags.update(form.tag() for form in new)
 
@@ -52,7 +52,7 @@ def _info(path: TablePath, function: AnyFunction, form: Form) -> bytes:
     scalar = form.kind is FunctionKind.SCALAR
     extra = stability(function.signature) if scalar else None
     metadata = flights.function_metadata(form.kind, path, function.comment, form.input_schema(), extra)
-    # The columns of a table function are told when it is called.
+    # The columns of a table function are known only when it is called.
     columns = result_schema(function.signature) if scalar else pa.schema([])
     address = descriptor.encode(FunctionAddress(path, form.kind, form.tag()))
     return flights.encode_info(columns, address, metadata=metadata)

@@ -1,1 +1,1 @@
-"""What the server does for each request: plain functions of site, request and value."""
+"""What the server does for each request: plain functions of context, request and value."""

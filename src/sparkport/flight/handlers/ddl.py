@@ -1,4 +1,4 @@
-"""Changing schemas and tables."""
+"""Create, drop and alter schemas and tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Schema
 from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOperationError
 from sparkport.flight.context import ServerContext
-from sparkport.flight.presentation.tables import Found
+from sparkport.flight.presentation.tables import LocatedTable
 from sparkport.flight.request import Request
-from sparkport.protocol.json_requests import CreateSchemaOnce
+from sparkport.protocol.json_requests import JsonCreateSchemaRequest
 from sparkport.protocol.requests import (
     AlterTableRequest,
     CreateSchemaRequest,
@@ -19,72 +19,74 @@ from sparkport.protocol.requests import (
 )
 
 
-def create_schema(site: ServerContext, request: Request, wanted: CreateSchemaRequest) -> Schema:
-    """Make a schema."""
-    catalog = _dynamic_catalog(site, request, wanted.catalog, "CREATE SCHEMA")
-    return catalog.create_schema(request.call, wanted.schema, wanted.options)
+def create_schema(context: ServerContext, request: Request, body: CreateSchemaRequest) -> Schema:
+    """Create a schema."""
+    catalog = _dynamic_catalog(context, request, body.catalog, "CREATE SCHEMA")
+    return catalog.create_schema(request.call, body.schema, body.options)
 
 
-def create_schema_once(site: ServerContext, request: Request, wanted: CreateSchemaOnce) -> Schema | None:
-    """Make a schema, or be content with the one that is there."""
+def create_schema_if_missing(
+    context: ServerContext, request: Request, body: JsonCreateSchemaRequest
+) -> Schema | None:
+    """Create a schema; with `if_not_exists` an existing one is no error."""
     try:
-        return create_schema(site, request, wanted.request)
+        return create_schema(context, request, body.request)
     except AlreadyExistsError:
-        if wanted.if_not_exists:
+        if body.if_not_exists:
             return None
         raise
 
 
-def drop_schema(site: ServerContext, request: Request, wanted: DropSchemaRequest) -> int:
-    """Drop a schema and return how many tables went with it."""
-    catalog = _dynamic_catalog(site, request, wanted.catalog, "DROP SCHEMA")
-    return catalog.drop_schema(request.call, wanted.schema, wanted.options)
+def drop_schema(context: ServerContext, request: Request, body: DropSchemaRequest) -> int:
+    """Drop a schema and return how many tables were dropped with it."""
+    catalog = _dynamic_catalog(context, request, body.catalog, "DROP SCHEMA")
+    return catalog.drop_schema(request.call, body.schema, body.options)
 
 
-def create_table(site: ServerContext, request: Request, wanted: CreateTableRequest) -> Found:
-    """Make a table."""
-    schema = find_schema(request.call, site.catalog(request, wanted.catalog), wanted.schema)
+def create_table(context: ServerContext, request: Request, body: CreateTableRequest) -> LocatedTable:
+    """Create a table."""
+    schema = find_schema(request.call, context.catalog(request, body.catalog), body.schema)
     table = _dynamic_schema(schema, "CREATE TABLE").create_table(
-        request.call, wanted.table, wanted.arrow_schema, wanted.options
+        request.call, body.table, body.arrow_schema, body.options
     )
-    if request.is_airport and wanted.options.on_conflict is OnConflict.ERROR:
-        name = wanted.catalog or site.default_catalog(request)
-        site.new_tables.made(request, name, schema, table)
-    return Found(schema.name, table)
+    if request.is_airport and body.options.on_conflict is OnConflict.ERROR:
+        name = body.catalog or context.default_catalog(request)
+        context.new_tables.made(request, name, schema, table)
+    return LocatedTable(schema.name, table)
 
 
-def drop_table(site: ServerContext, request: Request, wanted: DropTableRequest) -> None:
-    """Drop a table; a missing schema has no table to drop."""
-    catalog = site.catalog(request, wanted.catalog)
+def drop_table(context: ServerContext, request: Request, body: DropTableRequest) -> None:
+    """Drop a table; with `ignore_not_found` the schema may be missing too."""
+    catalog = context.catalog(request, body.catalog)
     try:
-        schema = find_schema(request.call, catalog, wanted.schema)
+        schema = find_schema(request.call, catalog, body.schema)
     except NotFoundError:
-        if wanted.options.ignore_not_found:
+        if body.options.ignore_not_found:
             return
         raise
-    _dynamic_schema(schema, "DROP TABLE").drop_table(request.call, wanted.table, wanted.options)
+    _dynamic_schema(schema, "DROP TABLE").drop_table(request.call, body.table, body.options)
 
 
-def alter_table(site: ServerContext, request: Request, wanted: AlterTableRequest) -> Found | None:
-    """Change a table; None if it is missing and may be."""
-    catalog = site.catalog(request, wanted.catalog)
+def alter_table(context: ServerContext, request: Request, body: AlterTableRequest) -> LocatedTable | None:
+    """Alter a table; return None if it is missing and `ignore_not_found` is set."""
+    catalog = context.catalog(request, body.catalog)
     try:
-        schema = find_schema(request.call, catalog, wanted.schema)
-        table = find_table(request.call, schema, wanted.table)
+        schema = find_schema(request.call, catalog, body.schema)
+        table = find_table(request.call, schema, body.table)
     except NotFoundError:
-        if wanted.ignore_not_found:
+        if body.ignore_not_found:
             return None
         raise
     if not isinstance(table, DynamicTable):
         raise UnsupportedOperationError("table", table.name, "ALTER TABLE")
-    table.alter(request.call, wanted.change)
-    return Found(schema.name, table)
+    table.alter(request.call, body.change)
+    return LocatedTable(schema.name, table)
 
 
-def _dynamic_catalog(site: ServerContext, request: Request, name: str, operation: str) -> DynamicCatalog:
-    catalog = site.catalog(request, name)
+def _dynamic_catalog(context: ServerContext, request: Request, name: str, operation: str) -> DynamicCatalog:
+    catalog = context.catalog(request, name)
     if not isinstance(catalog, DynamicCatalog):
-        raise UnsupportedOperationError("catalog", name or site.default_catalog(request), operation)
+        raise UnsupportedOperationError("catalog", name or context.default_catalog(request), operation)
     return catalog
 
 

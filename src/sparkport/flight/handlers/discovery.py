@@ -1,4 +1,4 @@
-"""Finding out what there is."""
+"""List schemas, tables and functions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, Ver
 from sparkport.errors import NotFoundError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.functions.listing import function_infos
-from sparkport.flight.presentation.surveys import list_each
-from sparkport.flight.presentation.tables import row_count, shown_schema
+from sparkport.flight.presentation.catalog_listing import list_each
+from sparkport.flight.presentation.tables import client_schema, row_count
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, listing
 from sparkport.protocol.descriptor import TableAddress
@@ -27,92 +27,92 @@ _log = structlog.get_logger("sparkport")
 _DEFAULT_SCHEMA = "default"
 
 
-def list_schemas(site: ServerContext, request: Request, wanted: CatalogRequest) -> bytes:
-    """Return the encoded listing of a catalog, from the cache while its version stands."""
-    catalog = site.catalog(request, wanted.catalog)
+def list_schemas(context: ServerContext, request: Request, body: CatalogRequest) -> bytes:
+    """Return the encoded listing of a catalog, cached until its version changes."""
+    catalog = context.catalog(request, body.catalog)
     if not isinstance(catalog, VersionedCatalog):
-        return _listing(site, request, catalog, wanted.catalog, CatalogVersion(1))
+        return _listing(context, request, catalog, body.catalog, CatalogVersion(1))
     version = catalog.catalog_version(request.call)
-    key = (wanted.catalog, request.call.principal)
-    return site.listings.get(
-        key, catalog, version, lambda: _listing(site, request, catalog, wanted.catalog, version)
+    key = (body.catalog, request.call.principal)
+    return context.listings.get(
+        key, catalog, version, lambda: _listing(context, request, catalog, body.catalog, version)
     )
 
 
-def catalog_version(site: ServerContext, request: Request, wanted: CatalogRequest) -> CatalogVersion:
+def catalog_version(context: ServerContext, request: Request, body: CatalogRequest) -> CatalogVersion:
     """Return the version of a catalog."""
-    catalog = site.catalog(request, wanted.catalog)
+    catalog = context.catalog(request, body.catalog)
     if isinstance(catalog, VersionedCatalog):
         return catalog.catalog_version(request.call)
     return CatalogVersion(1)
 
 
-def list_flights(site: ServerContext, request: Request, criteria: bytes) -> Iterator[bytes]:
-    """Yield the FlightInfo of every table that headers and criteria allow."""
+def list_flights(context: ServerContext, request: Request, criteria: bytes) -> Iterator[bytes]:
+    """Yield the FlightInfo of every table that matches the headers and criteria."""
     only_catalog = request.headers.optional("airport-list-flights-filter-catalog")
     only_schema = request.headers.optional("airport-list-flights-filter-schema")
     pattern = criteria.decode(errors="replace").strip().lower()
     if only_catalog is not None:
-        catalogs = [(only_catalog, site.catalog(request, only_catalog))]
+        catalogs = [(only_catalog, context.catalog(request, only_catalog))]
     else:
-        catalogs = site.catalogs.items()
+        catalogs = context.catalogs.items()
 
-    def look(catalog: Catalog) -> list[tuple[Schema, Sequence[Table]]]:
-        listed = [one for one in catalog.schemas(request.call) if only_schema in {None, one.name}]
-        return [(schema, schema.tables(request.call)) for schema in listed]
+    def list_tables(catalog: Catalog) -> list[tuple[Schema, Sequence[Table]]]:
+        schemas = [schema for schema in catalog.schemas(request.call) if only_schema in {None, schema.name}]
+        return [(schema, schema.tables(request.call)) for schema in schemas]
 
-    for name, found in list_each(catalogs, look):
-        for schema, tables in found:
+    for name, listing_of_catalog in list_each(catalogs, list_tables):
+        for schema, tables in listing_of_catalog:
             for table in tables:
                 request.call.check()
                 if _matches(pattern, name, schema.name, table.name):
-                    with suppress(NotFoundError):  # dropped meanwhile
-                        yield from _flight(site, request, table, name, schema.name)
+                    with suppress(NotFoundError):  # dropped in the meantime
+                        yield from _flight(context, request, table, name, schema.name)
             if only_schema is not None:  # DuckDB reads a schema this way; others list tables
                 yield from function_infos(request, schema, name)
 
 
 def _listing(
-    site: ServerContext, request: Request, catalog: Catalog, name: str, version: CatalogVersion
+    context: ServerContext, request: Request, catalog: Catalog, name: str, version: CatalogVersion
 ) -> bytes:
     schemas = list(catalog.schemas(request.call))
     default = next((schema for schema in schemas if schema.name.lower() == _DEFAULT_SCHEMA), None)
     if default is None and len(schemas) == 1:
         default = schemas[0]
-    return listing.encode([_schema(site, request, schema, name, default) for schema in schemas], version)
+    return listing.encode([_schema(context, request, schema, name, default) for schema in schemas], version)
 
 
 def _schema(
-    site: ServerContext, request: Request, schema: Schema, catalog: str, default: Schema | None
+    context: ServerContext, request: Request, schema: Schema, catalog: str, default: Schema | None
 ) -> listing.SchemaListing:
     tables: list[bytes] = []
     for table in schema.tables(request.call):
         request.call.check()
         try:
-            tables.append(site.table_infos.get(request, table, catalog, schema.name))
+            tables.append(context.table_infos.get(request, table, catalog, schema.name))
         except NoDuckDBTypeError as error:
-            # One bad entry would make the whole schema unreadable for DuckDB.
-            _log.warning("table left out", table=f"{schema.name}.{table.name}", reason=str(error))
+            # One entry that DuckDB cannot read would hide the whole schema.
+            _log.warning("table not listed", table=f"{schema.name}.{table.name}", reason=str(error))
         except NotFoundError:
-            continue  # dropped meanwhile
+            continue  # dropped in the meantime
     tables.extend(function_infos(request, schema, catalog))
     tags = schema.tags if isinstance(schema, TaggedSchema) else {}
     return listing.SchemaListing(schema.name, schema.comment, tables, tags, schema is default)
 
 
 def _flight(
-    site: ServerContext, request: Request, table: Table, catalog: str, schema: str
+    context: ServerContext, request: Request, table: Table, catalog: str, schema: str
 ) -> Iterator[bytes]:
     try:
         if request.is_airport:
-            yield site.table_infos.get(request, table, catalog, schema)
+            yield context.table_infos.get(request, table, catalog, schema)
             return
     except NoDuckDBTypeError as error:
-        _log.warning("table left out", table=f"{schema}.{table.name}", reason=str(error))
+        _log.warning("table not listed", table=f"{schema}.{table.name}", reason=str(error))
         return
     path = TablePath(catalog, schema, table.name)
     yield flights.encode_info(
-        shown_schema(request, table),
+        client_schema(request, table),
         descriptor.encode(TableAddress(path)),
         metadata=flights.app_metadata(path, table.comment),
         total_records=row_count(request, table, None),
@@ -120,8 +120,8 @@ def _flight(
 
 
 def _matches(pattern: str, catalog: str, schema: str, table: str) -> bool:
-    """Say whether a criteria text names the table, its schema or its catalog; * is a wildcard."""
-    if not pattern or pattern == "null":  # DuckDB sends a missing criteria as this text
+    """Return whether criteria match the table, its schema or its catalog; * is a wildcard."""
+    if not pattern or pattern == "null":  # DuckDB sends missing criteria as this text
         return True
     names = (
         catalog,

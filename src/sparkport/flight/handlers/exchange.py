@@ -1,4 +1,4 @@
-"""INSERT, UPDATE, DELETE and functions from DuckDB, over DoExchange."""
+"""Run INSERT, UPDATE, DELETE and functions for DuckDB, over DoExchange."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from sparkport.catalog.dml import Statement
-from sparkport.catalog.guard import Guard
+from sparkport.catalog.dml import Statement, committed
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import ROWID, rowid_field, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import (
     InvalidRequestError,
     NotImplementedByServerError,
@@ -21,7 +21,7 @@ from sparkport.errors import (
 from sparkport.flight.context import ServerContext
 from sparkport.flight.functions import exchanges
 from sparkport.flight.presentation.streams import Shaper
-from sparkport.flight.presentation.tables import pinned
+from sparkport.flight.presentation.tables import pin_snapshot
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, msgpack
@@ -30,29 +30,33 @@ from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_
 from sparkport.toolkit import buffered
 
 
-def do_exchange(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
-    """Run one statement or function, as the first message and a header say."""
+def do_exchange(context: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+    """Run the statement or function that the first message and the header `airport-operation` name."""
     first = next(frames, None)
     if first is None or first.descriptor is None:
-        raise InvalidRequestError("an exchange starts with a flight descriptor")
-    address = descriptor.decode(first.descriptor, site.default_catalog(request))
+        raise InvalidRequestError("the first message of a DoExchange must have a flight descriptor")
+    address = descriptor.decode(first.descriptor, context.default_catalog(request))
     operation = request.headers.get("airport-operation")
-    every = itertools.chain([first], frames)
+    messages = itertools.chain([first], frames)
     match operation, address:
         case "scalar_function", FunctionAddress():
-            yield from exchanges.call_scalar(site, request, address, every)
+            yield from exchanges.call_scalar(context, request, address, messages)
         case "table_function_in_out", FunctionAddress():
-            yield from exchanges.call_in_out(site, request, address, every)
+            yield from exchanges.call_in_out(context, request, address, messages)
         case "scalar_function" | "table_function_in_out", _:
             raise InvalidRequestError("the descriptor does not name a function")
         case _, TableAddress():
-            yield from _statement(site, request, address, operation, every)
+            yield from _statement(context, request, address, operation, messages)
         case _:
             raise InvalidRequestError("the descriptor does not name a table")
 
 
 def _statement(
-    site: ServerContext, request: Request, address: TableAddress, operation: str, frames: Iterator[FlightData]
+    context: ServerContext,
+    request: Request,
+    address: TableAddress,
+    operation: str,
+    frames: Iterator[FlightData],
 ) -> Iterator[bytes]:
     """Run one statement: schema at once, then rows in lockstep, then the count.
 
@@ -60,33 +64,28 @@ def _statement(
     until the input has ended.
     """
     returning = request.headers.get("return-chunks") == "1"
-    table = site.table(request, address.path)
-    incoming = Decoder(frames, site.stream_limits, request.incoming.resize)
+    table = context.table(request, address.path)
+    incoming = Decoder(frames, context.stream_limits, request.incoming.resize)
     try:
-        with statement_in(request.call, site.catalog(request, address.path.catalog)):
-            _, columns = pinned(request, table, address, None)
+        with statement_in(request.call, context.catalog(request, address.path.catalog)):
+            _, columns = pin_snapshot(request, table, address, None)
             statement, reply = _begin(
                 request, table, operation, incoming.arrow_schema, columns, returning=returning
             )
-            try:
+            with committed(statement, request.check_alive) as outcome:
                 encoder = Encoder(reply)
-                shaper = Shaper(reply, guard=Guard(request.call, "table", table.name))
+                shaper = Shaper(reply, boundary=UserCodeBoundary(request.call, "table", table.name))
                 yield encoder.schema()
                 for batch, _ in incoming:
                     answer = statement.write(batch)
                     if returning:
                         yield from encoder.batch(shaper.shape(_renamed_rowid(answer, reply)))
-                request.check_alive()
-                total = statement.commit()
-            except BaseException:
-                statement.abort()
-                raise
     except BaseException:
         path = address.path
-        name = path.catalog or site.default_catalog(request)
-        site.new_tables.failed(request, name, path.schema, path.table)
+        name = path.catalog or context.default_catalog(request)
+        context.new_tables.failed(request, name, path.schema, path.table)
         raise
-    yield encode_metadata(msgpack.encode({"total_changed": total}))
+    yield encode_metadata(msgpack.encode({"total_changed": outcome.affected_rows}))
 
 
 def _begin(
@@ -98,7 +97,7 @@ def _begin(
     *,
     returning: bool,
 ) -> tuple[Statement, pa.Schema]:
-    """Start the statement and return it with the schema of the answer."""
+    """Begin the statement; return it with the schema of the reply."""
     visible = without_rowid(columns)
     match operation:
         case "insert":
@@ -111,8 +110,8 @@ def _begin(
             _need_rowid(table, columns, "UPDATE")
             if returning and ROWID in (name.lower() for name in visible.names):
                 raise NotImplementedByServerError(
-                    f"UPDATE ... RETURNING cannot be answered for a table with a column named '{ROWID}':"
-                    " DuckDB's Airport extension takes it for the row id"
+                    f"UPDATE ... RETURNING is not supported for a table with a column named '{ROWID}':"
+                    " DuckDB's Airport extension mistakes it for the row id"
                 )
             names = _set_columns(incoming, visible)
             statement = buffered.begin_update(request.call, table, names, returning=returning)
@@ -132,27 +131,29 @@ def _need_rowid(table: Table, columns: pa.Schema, operation: str) -> None:
 
 
 def _set_columns(incoming: pa.Schema, visible: pa.Schema) -> tuple[str, ...]:
-    """Return the table's names of the columns an UPDATE sends before the row id."""
+    """Return the columns that an UPDATE sets, as the table spells them."""
     if not len(incoming) or incoming.names[-1].lower() != ROWID:
-        raise SchemaMismatchError("the last column of an UPDATE is the row id, named 'rowid'")
+        raise SchemaMismatchError("the last column of an UPDATE must be the row id, named 'rowid'")
+    if "" in incoming.names:
+        raise InvalidRequestError("a column needs a name")
     return tuple(visible.names[find_column(visible, name)] for name in incoming.names[:-1])
 
 
 def _update_reply(names: tuple[str, ...], visible: pa.Schema) -> pa.Schema:
-    """Return all columns in the order in which they came, in the table's types, row id last.
+    """Return the table's columns, those that were sent first and the row id last.
 
-    The client reads the answer by the position of what it sent.
+    The client reads the reply by the positions of the columns that it sent.
     """
     rest = [name for name in visible.names if name not in names]
     return pa.schema([*(visible.field(name) for name in (*names, *rest)), rowid_field()])
 
 
 def _renamed_rowid(answer: pa.RecordBatch | None, reply: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with the row id under the name it has in the reply."""
+    """Return the rows with the row id named as in the reply."""
     if answer is None:
         nothing = [pa.nulls(0, field.type) for field in reply]
         return pa.RecordBatch.from_arrays(nothing, schema=reply)
-    own, other = rowid_name(answer.schema), rowid_name(reply)
-    if own is None or other is None or own == other:
+    old, new = rowid_name(answer.schema), rowid_name(reply)
+    if old is None or new is None or old == new:
         return answer
-    return answer.rename_columns([other if name == own else name for name in answer.schema.names])
+    return answer.rename_columns([new if name == old else name for name in answer.schema.names])

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE of the contract dialect: DoPut and the `delete` action."""
+"""Run INSERT, UPDATE and DELETE of the JSON dialect: DoPut and the action `delete`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparkport.arrow.conform import check_aligned, conform_batch
 from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import Statement, StatementTable
+from sparkport.catalog.dml import Statement, StatementTable, committed
 from sparkport.catalog.lookup import TablePath, current_arrow_schema
 from sparkport.catalog.rowid import ROWID, rowid_name, without_rowid
 from sparkport.catalog.tables import Table
@@ -28,44 +28,44 @@ from sparkport.toolkit import buffered
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows were changed, those rows if they were asked for, and of which version others are."""
+    """The result of a statement: the number of changed rows, those rows (RETURNING) and the version."""
 
     affected: int
     rows: pa.Table | None
     version: str | None = None
 
 
-def do_put(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
+def do_put(context: ServerContext, request: Request, frames: Iterator[FlightData]) -> Iterator[bytes]:
     """Run the statement in the descriptor's command and answer with one PutResult."""
-    with statement_in(request.call, site.catalog(request, "")):
-        written = _put(site, request, frames)
+    with statement_in(request.call, context.catalog(request, "")):
+        written = _put(context, request, frames)
     answer = json_requests.encode_put(written.affected, written.rows, written.version)
     yield pb.PutResult(app_metadata=answer).SerializeToString()
 
 
-def delete(site: ServerContext, request: Request, wanted: DeleteRequest) -> Written:
-    """Remove rows by id; ids without a row are ignored."""
-    table = site.table(request, TablePath("", wanted.schema, wanted.table))
+def delete(context: ServerContext, request: Request, body: DeleteRequest) -> Written:
+    """Delete rows by id; ids that do not exist are ignored."""
+    table = context.table(request, TablePath("", body.schema, body.table))
     columns = _columns(request, table, "DELETE")
-    call = _based_on(request.call, table, wanted.if_version)
-    statement = buffered.begin_delete(call, table, returning=wanted.returning)
-    ids = pa.record_batch({ROWID: wanted.row_ids})
-    return _run(request, statement, iter([ids]), columns, returning=wanted.returning)
+    call = _based_on(request.call, table, body.if_version)
+    statement = buffered.begin_delete(call, table, returning=body.returning)
+    ids = pa.record_batch({ROWID: body.row_ids})
+    return _run(request, statement, iter([ids]), columns, returning=body.returning)
 
 
-def _put(site: ServerContext, request: Request, frames: Iterator[FlightData]) -> Written:
+def _put(context: ServerContext, request: Request, frames: Iterator[FlightData]) -> Written:
     first = next(frames, None)
     if first is None or first.descriptor is None:
-        raise InvalidRequestError("a DoPut starts with a flight descriptor")
+        raise InvalidRequestError("the first message of a DoPut must have a flight descriptor")
     address = descriptor.parse(first.descriptor)
-    request.note.add_path(*address.path)
+    request.access_log.add_path(*address.path)
     if address.type != pb.FlightDescriptor.CMD:
-        raise InvalidRequestError("the descriptor of a DoPut is a command (CMD) in JSON")
+        raise InvalidRequestError("the descriptor of a DoPut must be a command (CMD) in JSON")
     command = json_requests.put_command(address.cmd)
-    request.note.add(operation=command.operation)
-    request.note.add_path(command.schema, command.table)
-    table = site.table(request, TablePath("", command.schema, command.table))
-    incoming = Decoder(itertools.chain([first], frames), site.stream_limits, request.incoming.resize)
+    request.access_log.add(operation=command.operation)
+    request.access_log.add_path(command.schema, command.table)
+    table = context.table(request, TablePath("", command.schema, command.table))
+    incoming = Decoder(itertools.chain([first], frames), context.stream_limits, request.incoming.resize)
     return _write(request, table, command, incoming)
 
 
@@ -86,7 +86,7 @@ def _write(
     try:
         return _run(request, statement, batches, columns, returning=returning)
     except RowNotFoundError:
-        # A wrong number of rows is the better reason, and known only at the end of the input.
+        # A wrong number of rows explains more, and shows only at the end of the input.
         for _ in batches:
             pass
         raise
@@ -104,25 +104,20 @@ def _run(
     *,
     returning: bool,
 ) -> Written:
-    """Feed the statement and commit it, if the caller is still there at the end."""
+    """Write all batches and commit the statement if the caller is still there."""
     rows: list[pa.RecordBatch] = []
-    try:
+    with committed(statement, request.check_alive) as outcome:
         for batch in batches:
             answer = statement.write(batch)
             if answer is not None:
                 request.outgoing.add(byte_size(answer))
                 rows.append(answer.select(columns.names))
-        request.check_alive()
-        affected = statement.commit()
-    except BaseException:
-        statement.abort()
-        raise
     returned = pa.Table.from_batches(rows, columns) if returning else None
-    return Written(affected, returned, statement.version)
+    return Written(outcome.affected_rows, returned, statement.version)
 
 
 def _based_on(call: Call, table: Table, if_version: str | None) -> Call:
-    """Return the call of a statement on rows that were read in a version, if it says so."""
+    """Return the call with the version that the client read its rows from, if it sent one."""
     if if_version is None:
         return call
     if not isinstance(table, StatementTable):
@@ -131,7 +126,7 @@ def _based_on(call: Call, table: Table, if_version: str | None) -> Call:
 
 
 def _columns(request: Request, table: Table, operation: str) -> pa.Schema:
-    """Return the columns of a table that names its rows."""
+    """Return the columns without the row id. Raises UnsupportedOperationError for a table that has none."""
     arrow_schema = current_arrow_schema(request.call, table)
     if rowid_name(arrow_schema) is None:
         raise UnsupportedOperationError("table", table.name, f"{operation} (no rowid)")

@@ -1,4 +1,4 @@
-"""Beginning and ending transactions."""
+"""Begin and end transactions."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from sparkport.protocol.json_requests import BeginRequest
 from sparkport.protocol.requests import CatalogRequest
 
 
-def create_transaction(site: ServerContext, request: Request, wanted: CatalogRequest) -> str | None:
-    """Begin DuckDB's kind of transaction; None where the catalog has none."""
-    catalog = site.catalog(request, wanted.catalog)
+def create_transaction(context: ServerContext, request: Request, body: CatalogRequest) -> str | None:
+    """Begin a transaction for DuckDB; return None if the catalog has no transactions."""
+    catalog = context.catalog(request, body.catalog)
     if not isinstance(catalog, TransactionalCatalog):
         return None
-    begun = catalog.transactions.begin_transaction(request.call, TransactionMode.STATEMENT)
-    site.new_tables.began(request, begun)
-    return begun
+    transaction_id = catalog.transactions.begin_transaction(request.call, TransactionMode.STATEMENT)
+    context.new_tables.began(request, transaction_id)
+    return transaction_id
 
 
-def begin(site: ServerContext, request: Request, wanted: BeginRequest) -> str:
-    """Begin a transaction of the contract dialect."""
-    mode = TransactionMode.AUTO_COMMIT if wanted.auto_commit else TransactionMode.STAGED
-    return _manager(site, request).begin_transaction(request.call, mode)
+def begin(context: ServerContext, request: Request, body: BeginRequest) -> str:
+    """Begin a transaction of the JSON dialect."""
+    mode = TransactionMode.AUTO_COMMIT if body.auto_commit else TransactionMode.STAGED
+    return _manager(context, request).begin_transaction(request.call, mode)
 
 
-def status(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
+def status(context: ServerContext, request: Request, transaction_id: str) -> TransactionState:
     """Return the state of a transaction."""
-    state = _manager(site, request).transaction_status(request.call, transaction_id)
+    state = _manager(context, request).transaction_status(request.call, transaction_id)
     if state is None:
         raise NotFoundError("transaction", transaction_id)
     return state
 
 
-def commit(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
-    """Keep what a transaction wrote."""
-    _manager(site, request).commit_transaction(request.call, transaction_id)
+def commit(context: ServerContext, request: Request, transaction_id: str) -> TransactionState:
+    """Commit a transaction."""
+    _manager(context, request).commit_transaction(request.call, transaction_id)
     return TransactionState.COMMITTED
 
 
-def rollback(site: ServerContext, request: Request, transaction_id: str) -> TransactionState:
-    """Drop what a transaction staged."""
-    _manager(site, request).rollback_transaction(request.call, transaction_id)
+def rollback(context: ServerContext, request: Request, transaction_id: str) -> TransactionState:
+    """Roll back a transaction."""
+    _manager(context, request).rollback_transaction(request.call, transaction_id)
     return TransactionState.ABORTED
 
 
-def _manager(site: ServerContext, request: Request) -> TransactionManager:
-    return manager_of(site.catalog(request, ""))
+def _manager(context: ServerContext, request: Request) -> TransactionManager:
+    return manager_of(context.catalog(request, ""))

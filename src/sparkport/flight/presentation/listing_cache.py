@@ -19,7 +19,7 @@ class _Listing:
 
 
 class ListingCache:
-    """Keeps the newest listing of each catalog, apart for everyone who sees another one."""
+    """Keeps the newest listing of each catalog, by catalog and caller."""
 
     def __init__(self) -> None:
         self._listings: BoundedCache[Hashable, _Listing] = BoundedCache(_MAX_LISTINGS)
@@ -27,12 +27,12 @@ class ListingCache:
     def get(
         self, key: Hashable, catalog: Catalog, version: CatalogVersion, make: Callable[[], bytes]
     ) -> bytes:
-        """Return the listing under the key, made anew if it is of another catalog or version."""
-        kept = self._listings.get(key)
+        """Return the listing under the key, encoded again if the catalog or its version has changed."""
+        cached = self._listings.get(key)
         # Compared by identity: a dropped and re-added name is another catalog, and
         # a user's catalog need not be hashable.
-        if kept is not None and kept.catalog is catalog and kept.version == version:
-            return kept.data
-        made = _Listing(catalog, version, make())
-        self._listings.put(key, made)
-        return made.data
+        if cached is not None and cached.catalog is catalog and cached.version == version:
+            return cached.data
+        listing = _Listing(catalog, version, make())
+        self._listings.put(key, listing)
+        return listing.data

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.arrow.sizes import byte_size
-from sparkport.catalog.guard import Guard
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import SchemaMismatchError
 from sparkport.protocol.flight_data import Encoder
 from sparkport.protocol.shared_buffers import values_of, zeros
@@ -27,15 +27,19 @@ class Shaper:
 
     The Airport client reads by position and never looks at the stream's schema,
     so every advertised column has to be there with exactly its type. A batch that cannot
-    be brought there is a failure of the code behind the `guard`.
+    be brought there is a failure of the code behind the `boundary`.
     """
 
     def __init__(
-        self, arrow_schema: pa.Schema, *, required: Collection[str] = (), guard: Guard | None = None
+        self,
+        arrow_schema: pa.Schema,
+        *,
+        required: Collection[str] = (),
+        boundary: UserCodeBoundary | None = None,
     ) -> None:
         self.arrow_schema = arrow_schema
         self._required = required
-        self._guard = guard or nullcontext()
+        self._boundary = boundary or nullcontext()
         self._nulls: dict[pa.DataType, pa.Array] = {}
         self._zeros = pa.py_buffer(b"")
 
@@ -43,7 +47,7 @@ class Shaper:
         """Return the batch with exactly the columns of the schema."""
         if batch.schema.equals(self.arrow_schema):
             return batch
-        with self._guard:
+        with self._boundary:
             found = [self._column(batch, field) for field in self.arrow_schema]
         columns = self._with_nulls(found, batch.num_rows)
         return batch_of(columns, self.arrow_schema, batch.num_rows)
@@ -126,14 +130,16 @@ def encoded(shaper: Shaper, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes
         yield from encoder.batch(shaper.shape(batch))
 
 
-def scan_shaper(arrow_schema: pa.Schema, columns: tuple[str, ...] | None, guard: Guard) -> Shaper:
+def scan_shaper(
+    arrow_schema: pa.Schema, columns: tuple[str, ...] | None, boundary: UserCodeBoundary
+) -> Shaper:
     """Return the shaper of a scan: columns that were not asked for are nulls, the others have to be there."""
     if columns is None:
-        return Shaper(arrow_schema, required=arrow_schema.names, guard=guard)
+        return Shaper(arrow_schema, required=arrow_schema.names, boundary=boundary)
     for index, field in enumerate(arrow_schema):
         if field.name not in columns and not field.nullable:
             arrow_schema = arrow_schema.set(index, field.with_nullable(nullable=True))
-    return Shaper(arrow_schema, required=columns, guard=guard)
+    return Shaper(arrow_schema, required=columns, boundary=boundary)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

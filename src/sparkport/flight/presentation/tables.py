@@ -1,4 +1,4 @@
-"""A table as clients are shown it."""
+"""Describe tables in the form that clients get."""
 
 from __future__ import annotations
 
@@ -27,99 +27,104 @@ _MAX_INFOS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A table and the name of the schema it is in, as the server spells it."""
+class LocatedTable:
+    """A table and the name of its schema, as the server spells it."""
 
     schema: str
     table: Table
 
 
-def shown_schema(request: Request, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
-    """Return the columns as this client should see them."""
+def client_schema(request: Request, table: Table, time_point: TimePoint | None = None) -> pa.Schema:
+    """Return the columns of a table in the types that this client reads."""
     arrow_schema = current_arrow_schema(request.call, table, time_point)
-    return schemas.present(arrow_schema) if request.is_airport else arrow_schema
+    return schemas.to_duckdb_types(arrow_schema) if request.is_airport else arrow_schema
 
 
 def airport_info(request: Request, table: Table, catalog: str, schema: str) -> bytes:
-    """Return the FlightInfo that the Airport client keeps as its entry of a table.
+    """Return the FlightInfo that the Airport client keeps for a table.
 
-    Its descriptor tells later on which columns the client believes in.
+    Its descriptor carries a fingerprint of the columns, which the client sends back with each request.
     """
-    return _info(TablePath(catalog, schema, table.name), _shown(request, table))
+    return _info(TablePath(catalog, schema, table.name), _entry(request, table))
 
 
 class TableInfos:
-    """The FlightInfo messages that the Airport client keeps as its entries of tables.
+    """A cache of the FlightInfo messages that the Airport client keeps for tables.
 
-    Making one takes longer than all else in a listing, and after a commit only one table is another.
+    Encoding one takes longer than the rest of a listing, and a commit changes only one table.
     """
 
     def __init__(self) -> None:
-        self._made: BoundedCache[TablePath, tuple[_Shown, bytes]] = BoundedCache(_MAX_INFOS)
+        self._infos: BoundedCache[TablePath, tuple[_TableEntry, bytes]] = BoundedCache(_MAX_INFOS)
 
     def get(self, request: Request, table: Table, catalog: str, schema: str) -> bytes:
-        """Return the message of a table, made anew if it is shown otherwise than before."""
-        path, shown = TablePath(catalog, schema, table.name), _shown(request, table)
-        known = self._made.get(path)
-        if known is not None and known[0].is_same(shown):
-            return known[1]
-        info = _info(path, shown)
-        self._made.put(path, (shown, info))
+        """Return the message of a table, encoded again if the table has changed."""
+        path, entry = TablePath(catalog, schema, table.name), _entry(request, table)
+        cached = self._infos.get(path)
+        if cached is not None and cached[0].is_same(entry):
+            return cached[1]
+        info = _info(path, entry)
+        self._infos.put(path, (entry, info))
         return info
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """All that the message of a table is made of."""
+class _TableEntry:
+    """Everything that the FlightInfo of a table depends on."""
 
-    table: TableDescription
+    description: TableDescription
     has_statistics: bool
 
-    def is_same(self, other: _Shown) -> bool:
-        # Schemas are immutable. To compare two of them would take as long as to make the message.
+    def is_same(self, other: _TableEntry) -> bool:
+        # Schemas are immutable, and comparing them by value takes as long as encoding the message.
         return (
-            self.table.arrow_schema is other.table.arrow_schema
-            and self.table.constraints == other.table.constraints
-            and self.table.comment == other.table.comment
+            self.description.arrow_schema is other.description.arrow_schema
+            and self.description.constraints == other.description.constraints
+            and self.description.comment == other.description.comment
             and self.has_statistics == other.has_statistics
         )
 
 
-def _shown(request: Request, table: Table) -> _Shown:
-    return _Shown(_described(request.call, table), isinstance(table, StatisticsTable))
+def _entry(request: Request, table: Table) -> _TableEntry:
+    return _TableEntry(_describe(request.call, table), isinstance(table, StatisticsTable))
 
 
-def _described(call: Call, table: Table) -> TableDescription:
+def _describe(call: Call, table: Table) -> TableDescription:
     if call.transaction_id is None and isinstance(table, HasDescription):
         return table.describe(call)
     constraints = table.constraints if isinstance(table, ConstrainedTable) else None
     return TableDescription(current_arrow_schema(call, table), table.comment, constraints)
 
 
-def _info(path: TablePath, shown: _Shown) -> bytes:
-    columns = schemas.present(shown.table.arrow_schema)
-    dressed = schemas.add_airport_metadata(columns, shown.table.constraints, statistics=shown.has_statistics)
+def _info(path: TablePath, entry: _TableEntry) -> bytes:
+    columns = schemas.to_duckdb_types(entry.description.arrow_schema)
+    with_metadata = schemas.add_airport_metadata(
+        columns, entry.description.constraints, statistics=entry.has_statistics
+    )
     address = descriptor.encode(TableAddress(path, schemas.fingerprint(columns)))
     return flights.encode_info(
-        dressed, address, metadata=flights.app_metadata(path, shown.table.comment), total_records=None
+        with_metadata,
+        address,
+        metadata=flights.app_metadata(path, entry.description.comment),
+        total_records=None,
     )
 
 
 def row_count(request: Request, table: Table, time_point: TimePoint | None) -> int | None:
-    """Return the number of rows if the table knows it without reading."""
+    """Return the number of rows, or None if the table would have to be read for it."""
     if isinstance(table, VersionedTable):
         return table.snapshot(request.call, time_point).row_count
     return None
 
 
-def pinned(
+def pin_snapshot(
     request: Request, table: Table, address: TableAddress, time_point: TimePoint | None
 ) -> tuple[TimePoint | None, pa.Schema]:
-    """Return the state to work on and its columns, making sure that the client knows them.
+    """Return the time point of the snapshot to work on and its columns.
 
-    A client that has cached other columns would misread the stream. Within a
-    transaction the newest state is tried too: the transaction's own ALTER carries
-    no id, so its snapshot may be older than the columns the client knows.
+    Raises PreconditionError if the client has cached other columns: it would misread the stream. Within
+    a transaction the newest snapshot is tried too: the transaction's own ALTER carries no transaction id,
+    so the transaction's snapshot may be older than the columns that the client knows.
     """
     calls = [request.call]
     if request.call.transaction_id is not None:
@@ -131,7 +136,7 @@ def pinned(
             pin, arrow_schema = snapshot.time_point, snapshot.arrow_schema
         else:
             arrow_schema = current_arrow_schema(call, table, time_point)
-        columns = schemas.present(arrow_schema) if request.is_airport else arrow_schema
+        columns = schemas.to_duckdb_types(arrow_schema) if request.is_airport else arrow_schema
         if address.layout is None or time_point is not None or schemas.fingerprint(columns) == address.layout:
             return pin, columns
     raise PreconditionError(

@@ -22,7 +22,7 @@ import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
 
 from sparkport.errors import ClientSilentError
-from sparkport.flight.access_log import Note
+from sparkport.flight.access_log import AccessLog
 from sparkport.flight.request import Headers, trace_id
 from sparkport.flight.transport.call_shares import CallLimits, CallShares
 from sparkport.flight.transport.direct_rpc import DirectRpc
@@ -208,7 +208,11 @@ class DirectServer:
 
     def _answer(self, rpc: DirectRpc) -> None:
         if rpc.has_no_thread:
-            _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "the server cannot start another thread")
+            _refuse(
+                rpc,
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                "the server cannot start another thread; try again later",
+            )
         if self._running > self._max_calls and self._is_counted(rpc):
             _refuse(rpc, grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         handler = self._handler(rpc)
@@ -296,7 +300,7 @@ class DirectServer:
 def _refuse(rpc: DirectRpc, code: grpc.StatusCode, message: str) -> NoReturn:
     """End a call that no handler gets, with the log line that a handler would have written."""
     trace = trace_id(Headers(rpc.invocation_metadata()))
-    Note(rpc.method.rpartition("/")[2], trace).finish(code.name)
+    AccessLog(rpc.method.rpartition("/")[2], trace).finish(code.name)
     rpc.abort(code, message)
 
 

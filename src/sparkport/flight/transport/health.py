@@ -71,28 +71,28 @@ class HealthService(grpc.GenericRpcHandler):
             for rpc in self._watching:
                 _end_watch(rpc)
 
-    def _check(self, messages: Iterator[bytes], context: Rpc) -> bytes:
+    def _check(self, messages: Iterator[bytes], rpc: Rpc) -> bytes:
         del messages
-        self._enter(context)
-        service = _requested(context)
-        self._forget(context)  # what is all but over is not ended for others
+        self._enter(rpc)
+        service = _requested(rpc)
+        self._forget(rpc)  # what is all but over is not ended for others
         if service not in self._services:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no service of that name")
+            rpc.abort(grpc.StatusCode.NOT_FOUND, "no service of that name")
         return _answer(self._status)
 
-    def _watch(self, messages: Iterator[bytes], context: Rpc) -> Iterator[bytes]:
+    def _watch(self, messages: Iterator[bytes], rpc: Rpc) -> Iterator[bytes]:
         del messages
-        self._enter(context)
-        service = _requested(context)
-        context.stay_open()  # and hold no thread
+        self._enter(rpc)
+        service = _requested(rpc)
+        rpc.stay_open()  # and hold no thread
         with self._lock:
             is_known = service in self._services
-            context.post(_answer(self._status if is_known else _UNKNOWN))
-            self._watching[context] = is_known
+            rpc.post(_answer(self._status if is_known else _UNKNOWN))
+            self._watching[rpc] = is_known
             if self._is_stopping:
-                _end_watch(context)
-        if not context.add_callback(lambda: self._forget(context)):
-            self._forget(context)
+                _end_watch(rpc)
+        if not rpc.add_callback(lambda: self._forget(rpc)):
+            self._forget(rpc)
         yield from ()
 
     @property

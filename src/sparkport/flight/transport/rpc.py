@@ -20,7 +20,7 @@ class AbortedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Hold how many seconds a server waits for a client; None is for ever."""
+    """How many seconds a server waits for a client; None is forever."""
 
     request: float | None = None
     """For the first message of a call."""

@@ -41,7 +41,7 @@ class GrpcServer:
     """A Flight service on a port."""
 
     def __init__(
-        self, site: ServerContext, authenticator: Authenticator, host: str, port: int, limits: ServerLimits
+        self, context: ServerContext, authenticator: Authenticator, host: str, port: int, limits: ServerLimits
     ) -> None:
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)
@@ -53,7 +53,7 @@ class GrpcServer:
         )
         self._health = HealthService(("", _FLIGHT))
         self._server.add_generic_rpc_handlers((self._health,))
-        self._server.add_generic_rpc_handlers((FlightService(site, authenticator),))
+        self._server.add_generic_rpc_handlers((FlightService(context, authenticator),))
         self.port = self._server.add_insecure_port(f"{_bracketed(host)}:{port}")
         self.host = host
         _check_files(limits)

@@ -19,7 +19,7 @@ from sparkport.errors import (
     UnauthenticatedError,
 )
 from sparkport.flight import routes
-from sparkport.flight.access_log import Note
+from sparkport.flight.access_log import AccessLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
@@ -41,8 +41,8 @@ Frames = Iterator[bytes]
 class FlightService(grpc.GenericRpcHandler):
     """Routes Flight's methods to the handlers."""
 
-    def __init__(self, site: ServerContext, authenticator: Authenticator) -> None:
-        self._site = site
+    def __init__(self, context: ServerContext, authenticator: Authenticator) -> None:
+        self._context = context
         self._authenticator = authenticator
         unary, server_stream, both = (
             grpc.unary_unary_rpc_method_handler,
@@ -94,36 +94,38 @@ class FlightService(grpc.GenericRpcHandler):
         request.call.check()
 
     def _list_flights(self, request: Request, body: bytes) -> Iterator[bytes]:
-        return discovery.list_flights(self._site, request, _parse(pb.Criteria, body).expression)
+        return discovery.list_flights(self._context, request, _parse(pb.Criteria, body).expression)
 
     def _get_flight_info(self, request: Request, body: bytes) -> bytes:
-        request.note.add(path=_path(body))
-        return scans.get_flight_info(self._site, request, body)
+        request.access_log.add(path=_path(body))
+        return scans.get_flight_info(self._context, request, body)
 
     def _poll_flight_info(self, request: Request, body: bytes) -> bytes:
         del request, body
         raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
 
     def _get_schema(self, request: Request, body: bytes) -> bytes:
-        request.note.add(path=_path(body))
-        return pb.SchemaResult(schema=scans.get_schema(self._site, request, body)).SerializeToString()
+        request.access_log.add(path=_path(body))
+        return pb.SchemaResult(schema=scans.get_schema(self._context, request, body)).SerializeToString()
 
     def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
-        request.note.add(path=request.headers.get("airport-flight-path"))
-        return scans.do_get(self._site, request, _parse(pb.Ticket, body).ticket)
+        request.access_log.add(path=request.headers.get("airport-flight-path"))
+        return scans.do_get(self._context, request, _parse(pb.Ticket, body).ticket)
 
     def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
-        return rows.do_put(self._site, request, _received(request, frames))
+        return rows.do_put(self._context, request, _received(request, frames))
 
     def _do_exchange(self, request: Request, frames: Frames) -> Iterator[bytes]:
         headers = request.headers
-        request.note.add(operation=headers.get("airport-operation"), path=headers.get("airport-flight-path"))
-        return exchange.do_exchange(self._site, request, _received(request, frames))
+        request.access_log.add(
+            operation=headers.get("airport-operation"), path=headers.get("airport-flight-path")
+        )
+        return exchange.do_exchange(self._context, request, _received(request, frames))
 
     def _do_action(self, request: Request, body: bytes) -> Iterator[bytes]:
         action = _parse(pb.Action, body)
-        request.note.add(action=action.type, path=request.headers.get("airport-flight-path"))
-        answer = routes.run(action.type, self._site, request, action.body)
+        request.access_log.add(action=action.type, path=request.headers.get("airport-flight-path"))
+        answer = routes.run(action.type, self._context, request, action.body)
         if answer is not None:
             yield pb.Result(body=answer).SerializeToString()
 
@@ -132,24 +134,24 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _list_actions(self, request: Request, body: bytes) -> Iterator[bytes]:
         del request, body
-        own = {name: action.comment for name, action in self._site.actions.items()}
+        own = {name: action.comment for name, action in self._context.actions.items()}
         for name, description in (routes.DESCRIPTIONS | own).items():
             yield pb.ActionType(type=name, description=description).SerializeToString()
 
     def _unary(self, method: str, run: Callable[[Request, bytes], bytes]) -> Callable[[bytes, Rpc], bytes]:
-        def handle(body: bytes, context: Rpc) -> bytes:
-            headers = Headers(context.invocation_metadata())
-            note = Note(method, trace_id(headers))
+        def handle(body: bytes, rpc: Rpc) -> bytes:
+            headers = Headers(rpc.invocation_metadata())
+            access_log = AccessLog(method, trace_id(headers))
             request: Request | None = None
             try:
-                request = self._admit(headers, context, note)
+                request = self._admit(headers, rpc, access_log)
                 _hold_body(request, body)
                 answer = run(request, body)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
-                _fail(context, headers, error, note, typed=False)
+                _fail(rpc, headers, error, access_log, typed=False)
             finally:
-                _release(context, request)
-            note.finish("OK")
+                _release(rpc, request)
+            access_log.finish("OK")
             return answer
 
         return handle
@@ -157,36 +159,36 @@ class FlightService(grpc.GenericRpcHandler):
     def _stream(
         self, method: str, run: Callable[[Request, M_in], Iterator[bytes]]
     ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
-        def handle(body: M_in, context: Rpc) -> Iterator[bytes]:
-            headers = Headers(context.invocation_metadata())
-            note = Note(method, trace_id(headers))
+        def handle(body: M_in, rpc: Rpc) -> Iterator[bytes]:
+            headers = Headers(rpc.invocation_metadata())
+            access_log = AccessLog(method, trace_id(headers))
             request: Request | None = None
             try:
-                request = self._admit(headers, context, note)
+                request = self._admit(headers, rpc, access_log)
                 if isinstance(body, bytes):
                     _hold_body(request, body)
                 if method == "Handshake":
-                    context.send_initial_metadata(_bearer(headers))
+                    rpc.send_initial_metadata(_bearer(headers))
                 yield from run(request, body)
             except GeneratorExit:
-                note.finish("CANCELLED")
+                access_log.finish("CANCELLED")
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
-                _fail(context, headers, error, note, typed=method != "DoAction")
+                _fail(rpc, headers, error, access_log, typed=method != "DoAction")
             finally:
-                _release(context, request)
-            note.finish("OK")
+                _release(rpc, request)
+            access_log.finish("OK")
 
         return handle
 
-    def _admit(self, headers: Headers, context: Rpc, note: Note) -> Request:
+    def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
-        principal = context.principal
+        principal = rpc.principal
         if principal is None:  # the service did not let him in, and the reason is told here
             principal = self._authenticator.authenticate(headers.optional("authorization"))
-        note.add(principal=principal)
-        request = make_request(headers, principal, self._site.resources, note, context)
-        if not context.add_callback(request.call.cancel):
+        access_log.add(principal=principal)
+        request = make_request(headers, principal, self._context.resources, access_log, rpc)
+        if not rpc.add_callback(request.call.cancel):
             request.call.cancel()
         return request
 
@@ -200,11 +202,11 @@ def _hold_body(request: Request, body: bytes) -> None:
         request.incoming.resize(len(body))
 
 
-def _release(context: Rpc, request: Request | None) -> None:
+def _release(rpc: Rpc, request: Request | None) -> None:
     """Give back the memory of a request, and that of its answer once the client has it or is gone."""
     if request is not None:
         request.incoming.release()
-        if request.outgoing.size and not context.add_callback(request.outgoing.release):
+        if request.outgoing.size and not rpc.add_callback(request.outgoing.release):
             request.outgoing.release()
 
 
@@ -239,10 +241,10 @@ def _path(descriptor: bytes) -> str:
     return "/".join(_parse(pb.FlightDescriptor, descriptor).path)
 
 
-def _fail(context: Rpc, headers: Headers, error: Exception, note: Note, *, typed: bool) -> NoReturn:
+def _fail(rpc: Rpc, headers: Headers, error: Exception, access_log: AccessLog, *, typed: bool) -> NoReturn:
     airport = headers.optional("airport-user-agent") is not None
-    result = outcome(error, note.trace, airport=airport, typed=typed)
-    note.finish(result.code.name)
+    result = outcome(error, access_log.trace, airport=airport, typed=typed)
+    access_log.finish(result.code.name)
     if result.trailers:
-        context.set_trailing_metadata(result.trailers)
-    context.abort(result.code, result.message)
+        rpc.set_trailing_metadata(result.trailers)
+    rpc.abort(result.code, result.message)

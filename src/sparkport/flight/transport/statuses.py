@@ -9,7 +9,7 @@ import grpc
 import structlog
 
 from sparkport import errors
-from sparkport.protocol import msgpack
+from sparkport.protocol import error_data, msgpack
 
 _log = structlog.get_logger("sparkport")
 
@@ -53,7 +53,8 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
     """Translate any exception; what nobody foresaw is logged and shown only as a trace id.
 
     For the Airport client the trailers say "invalid" in Arrow's terms beside the
-    exact gRPC code: without them it sleeps three seconds on half of the codes.
+    exact gRPC code: without them it sleeps three seconds on half of the codes. Other clients get
+    the error's class and data.
     `typed` adds DuckDB's exception class, which it understands on streams only.
     """
     if isinstance(error, errors.SparkportError):
@@ -67,7 +68,8 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
         text = "".join(traceback.format_exception(error))
         _log.error("unexpected error", trace_id=trace_id, exception=text)
     if not airport:
-        return Outcome(code, message)
+        sent = error_data.encode(error) if isinstance(error, errors.SparkportError) else None
+        return Outcome(code, message, () if sent is None else ((error_data.TRAILER, sent),))
     trailers: list[tuple[str, str | bytes]] = [
         ("x-arrow-status", _ARROW_INVALID),
         ("x-arrow-status-message-bin", message.encode()),

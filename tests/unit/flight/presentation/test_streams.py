@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call
-from sparkport.catalog.guard import Guard
+from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import UserCodeError
 from sparkport.flight.presentation.streams import resized, scan_shaper
 
@@ -22,9 +22,9 @@ def test_rows_that_come_slowly_are_not_held_back() -> None:
 
 def test_only_columns_that_were_not_asked_for_become_nulls() -> None:
     """What was asked for has to be there, in any order and spelling of its type."""
-    guard = Guard(Call(trace_id="t1"), "function", "s.f")
-    both = scan_shaper(PAIR, None, guard)
-    only_b = scan_shaper(PAIR, ("b",), guard)
+    boundary = UserCodeBoundary(Call(trace_id="t1"), "function", "s.f")
+    both = scan_shaper(PAIR, None, boundary)
+    only_b = scan_shaper(PAIR, ("b",), boundary)
     swapped = pa.record_batch({"b": pa.array(["x"], pa.large_string()), "a": pa.array([1], pa.int32())})
 
     assert both.shape(swapped).to_pydict() == {"a": [1], "b": ["x"]}

@@ -8,10 +8,10 @@ from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError, UserCodeError
 
 
-class Guard:
-    """Lets the errors of sparkport pass and turns all others into UserCodeError.
+class UserCodeBoundary:
+    """A context manager that turns every error but those of sparkport into a UserCodeError.
 
-    It may be entered again and again: scalar functions pass it with every batch.
+    It can be entered repeatedly: scalar functions enter it for every batch.
     """
 
     __slots__ = ("_call", "_kind", "_name")

@@ -1,4 +1,4 @@
-"""Looking into several catalogs for one listing."""
+"""List the contents of several catalogs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ T = TypeVar("T")
 
 
 def list_each(
-    catalogs: Sequence[tuple[str, Catalog]], look: Callable[[Catalog], T]
+    catalogs: Sequence[tuple[str, Catalog]], list_one: Callable[[Catalog], T]
 ) -> Iterator[tuple[str, T]]:
-    """Yield the name of each catalog with what the look into it finds.
+    """Yield the name and the contents of each catalog.
 
-    One that cannot be listed is left out, so that it does not hide the others; if none can, the
-    first reason is raised. The end of the call is the end of the survey.
+    A catalog that cannot be listed is skipped with a warning, so that it does not hide the others; if all
+    fail, the first error is raised. A cancelled or late call ends the listing.
     """
     failures: list[tuple[str, SparkportError]] = []
     for name, catalog in catalogs:
         try:
-            found = look(catalog)
+            contents = list_one(catalog)
         except (CancelledError, DeadlineExceededError):
             raise
         except SparkportError as error:
             failures.append((name, error))
         else:
-            yield name, found
+            yield name, contents
     if failures and len(failures) == len(catalogs):
         raise failures[0][1]
     for name, failure in failures:
-        _log.warning("catalog left out of the listing", name=name, reason=str(failure))
+        _log.warning("catalog not listed", name=name, reason=str(failure))

@@ -1,0 +1,72 @@
+"""Errors on the wire: the class and the data of an error, beside its gRPC status and sentence.
+
+The server sends them in a trailer, so that a client raises the very class with its attributes. Fields that a
+server did not send, or that would not fit into a trailer, have the values in `FIELDS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sparkport import errors
+from sparkport.errors import SparkportError
+
+TRAILER = "x-sparkport-error-bin"
+
+FIELDS: dict[type[SparkportError], dict[str, object]] = {
+    errors.SchemaMismatchError: {"detail": ""},
+    errors.ConstraintViolationError: {"constraint": "", "table": "", "column": None},
+    errors.NotFoundError: {"kind": "", "name": ""},
+    errors.RowNotFoundError: {"kind": "row", "name": ""},
+    errors.AlreadyExistsError: {"kind": "", "name": ""},
+    errors.SchemaNotEmptyError: {"schema": "", "tables": (), "others": ()},
+    errors.LastColumnError: {"table": "", "column": ""},
+    errors.UnsupportedOperationError: {"kind": "", "name": "", "operation": ""},
+    errors.TransactionNotActiveError: {"transaction_id": "", "state": ""},
+    errors.ConflictError: {"table": ""},
+    errors.ClientSilentError: {"action": "", "seconds": None},
+    errors.UserCodeError: {"kind": "", "name": ""},
+}
+
+_CLASSES: dict[str, type[SparkportError]] = {name: getattr(errors, name) for name in errors.__all__}
+_MAX_BYTES = 2048  # all response headers share 16 KiB, and the sentence is one of them
+
+
+class _Wire(msgspec.Struct):
+    error: str
+    data: dict[str, str | float | int | tuple[str, ...] | None] = {}
+
+
+def encode(error: SparkportError) -> bytes:
+    """Return the class of an error, as far as clients know it, and those of its fields that fit."""
+    known = next(base for base in type(error).__mro__ if base in _CLASSES.values())
+    wire = _Wire(known.__name__)
+    encoded = msgspec.msgpack.encode(wire)
+    for name in FIELDS.get(known, {}):
+        longer = msgspec.structs.replace(wire, data={**wire.data, name: getattr(error, name)})
+        data = msgspec.msgpack.encode(longer)
+        if len(data) <= _MAX_BYTES:
+            wire, encoded = longer, data
+    return encoded
+
+
+def decode(data: bytes, text: str) -> SparkportError | None:
+    """Return the error with a server's sentence; None for a class that this version does not know."""
+    try:
+        wire = msgspec.msgpack.decode(data, type=_Wire)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    known = _CLASSES.get(wire.error)
+    return None if known is None else make(known, text, wire.data)
+
+
+def make(kind: type[SparkportError], text: str, data: dict[str, Any] | None = None) -> SparkportError:
+    """Return an error whose sentence another process wrote, with the data that came along."""
+    # The class's own constructor would write the sentence anew, from data that may be incomplete.
+    error = kind.__new__(kind)
+    SparkportError.__init__(error, text)
+    for name, default in FIELDS.get(kind, {}).items():
+        setattr(error, name, (data or {}).get(name, default))
+    return error
