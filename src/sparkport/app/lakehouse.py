@@ -28,6 +28,7 @@ from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.warehouse.upkeep import Upkeep
 
@@ -76,7 +77,7 @@ class Lakehouse:
             raise ConfigError(f"trash_hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
         if read_mode not in list(ReadMode):
             raise ConfigError(f"read_mode is 'auto' or 'sql', not {read_mode!r}")
-        if "://" not in folder:
+        if is_local(folder):
             _make_folder(folder)
         elif sample:
             raise ConfigError("the sample needs a warehouse in a local folder")

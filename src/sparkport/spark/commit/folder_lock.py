@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import NotFoundError
+from sparkport.spark.storage.filesystem import is_local
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -57,7 +58,7 @@ def _run_shared(root: str, table: str, work: Callable[[SparkSession], T], sessio
 
 @contextlib.contextmanager
 def _hold_lock(root: str, table: str, mode: int, check: Callable[[], None]) -> Iterator[None]:
-    if "://" in root:  # an object store has no locks, and folders are not moved there
+    if not is_local(root):  # an object store has no locks, and folders are not moved there
         yield
         return
     folder = _acquire(root, table, mode, check)

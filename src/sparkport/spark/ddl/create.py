@@ -23,7 +23,7 @@ from sparkport.spark.model.columns import rowid_spark_field
 from sparkport.spark.model.constraints import constraint_properties
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 from sparkport.spark.sql_names import literal, quoted
-from sparkport.spark.storage.filesystem import storage_of
+from sparkport.spark.storage.filesystem import is_local, storage_of
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.types import spark_field
 from sparkport.spark.warehouse.trash import remove_empty_name_folders
@@ -67,7 +67,7 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
     if not has_transactions(session):
         _save(table, session, replaces=False)
         return
-    if "://" not in table.root:
+    if is_local(table.root):
         # If Spark failed to make it, its error would not say why.
         Path(table.root).mkdir(parents=True, exist_ok=True)
     log_cache.forget(table.root, session)
@@ -104,7 +104,7 @@ def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
 
 def make_schema(folder: str, details: Mapping[str, Any], hidden: str) -> None:
     """Create a schema's folder with its details, atomically. Raises FileExistsError if the folder exists."""
-    if "://" not in folder:
+    if is_local(folder):
         _make_schema_folder(Path(folder), details, Path(hidden))
         return
     # An object store has no empty folders.

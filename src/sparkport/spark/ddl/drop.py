@@ -20,7 +20,7 @@ from sparkport.spark.ddl.create import SCHEMA_DETAILS, move_folder
 from sparkport.spark.ddl.remnants import is_remnant, remnant_files
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.storage.filesystem import storage_of
+from sparkport.spark.storage.filesystem import is_local, storage_of
 from sparkport.spark.storage.folder_names import MORE
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.warehouse.trash import Trash, remove_empty_name_folders
@@ -43,7 +43,7 @@ def drop_table(root: str, trash: Trash, named: Collection[str] = ()) -> None:
     its folder contains another table.
     """
     check_no_table_inside(root)
-    if "://" in root:
+    if not is_local(root):
         _drop_objects(root, named)
         return
     if trash.hours == 0:
@@ -58,7 +58,7 @@ def remove_new_table(root: str, version: int, trash: Trash) -> bool:
 
     Another server may commit until the folder is moved: then it is moved back.
     """
-    if "://" in root:
+    if not is_local(root):
         drop_table(root, trash)
         return True
     place = _put(Path(root), trash)
@@ -110,7 +110,7 @@ def remove_remnant(root: str, trash: Trash) -> None:
     files = remnant_files(root)
     if not files:
         return
-    if "://" in root:
+    if not is_local(root):
         _remove_objects(root, files)
         return
     place = trash.put(Path(root))
@@ -140,7 +140,7 @@ def check_droppable(schema: str, folders: Collection[str], tables: dict[str, str
     others = [path for folder in folders for path in _foreign_entries(folder, roots)]
     if others or (tables and not cascade):
         raise SchemaNotEmptyError(schema, [] if cascade else list(tables), others)
-    if any(os.path.islink(folder) for folder in folders if "://" not in folder):  # noqa: PTH114
+    if any(os.path.islink(folder) for folder in folders if is_local(folder)):  # noqa: PTH114
         raise PreconditionError(
             f"cannot drop schema '{schema}': its folder is a symbolic link; remove the link by hand"
         )
@@ -152,7 +152,7 @@ def remove_schema_folder(schema: str, folder: str, trash: Trash, hidden: Path) -
     The file with the schema's details is kept in `hidden` meanwhile, and moved back if the folder turns
     out not to be empty.
     """
-    if "://" in folder:
+    if not is_local(folder):
         _remove_schema_objects(schema, folder)
         return
     for path in list(_remnants(folder)):
@@ -188,7 +188,7 @@ def _remove_empty_folder(schema: str, folder: str) -> None:
 
 def _foreign_entries(folder: str, roots: frozenset[str]) -> list[str]:
     """Return what is in a schema's folder besides its tables, its details and remnants of tables."""
-    if "://" in folder:
+    if not is_local(folder):
         return _foreign_objects(folder, roots)
     return [
         path.removeprefix(f"{folder}/")
@@ -230,7 +230,7 @@ def _is_details(folder: str, path: str) -> bool:
 
 def _logs_below(root: str) -> Iterator[str]:
     """Yield the relative paths of the log folders within a folder."""
-    if "://" in root:
+    if not is_local(root):
         parents = {
             path.rpartition(f"{_LOG}/")[0] for path in storage_of(root).contents(root) if f"{_LOG}/" in path
         }

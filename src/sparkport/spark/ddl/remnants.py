@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkport.spark.storage.filesystem import Storage, storage_of
+from sparkport.spark.storage.filesystem import Storage, is_local, storage_of
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TEMPORARY = re.compile(
@@ -42,7 +42,7 @@ def remnant_files(root: str) -> list[str]:
     A commit or a checkpoint makes it a table; data files count only if their columns show that they
     belong to a Delta table. A symbolic link is never a remnant.
     """
-    if "://" not in root and Path(root).is_symlink():
+    if is_local(root) and Path(root).is_symlink():
         return []
     storage = storage_of(root)
     contents = storage.contents(root)

@@ -12,6 +12,7 @@ from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.ddl.drop import remove_remnant
 from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.engine import Engine
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
 
@@ -22,7 +23,7 @@ def find(call: Call, engine: Engine, catalog: Catalog, schema: str, name: str) -
     Raises NotFoundError if there is none in the trash, and AlreadyExistsError if the name is in use.
     """
     path = f"{schema}.{name}"
-    if "://" in engine.warehouse.root:
+    if not is_local(engine.warehouse.root):
         raise UnsupportedOperationError(
             "table", path, "undrop: in an object store dropped tables are deleted at once"
         )

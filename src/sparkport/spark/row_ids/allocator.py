@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.errors import writing
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.storage.folder_names import table_label
 
 # An id is the number of a block, which one server has claimed forever, and a number within the block.
@@ -33,7 +34,7 @@ class RowIdAllocator:
 
     def __init__(self, root: str, table_id: str, greatest: Callable[[], int] = lambda: -1) -> None:
         self.table_id = table_id
-        self._folder = None if "://" in root else Path(root) / _FOLDER
+        self._folder = None if not is_local(root) else Path(root) / _FOLDER
         self._greatest = greatest
         self._lock = threading.Lock()
         self._next = self._end = 0

@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from sparkport.spark.storage import lock_files
-from sparkport.spark.storage.filesystem import storage_of
+from sparkport.spark.storage.filesystem import is_local, storage_of
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -38,7 +38,7 @@ class Lease:
 
     def __init__(self, warehouse: str) -> None:
         self._folder = f"{warehouse}/_sparkport/servers"
-        self._is_local = "://" not in warehouse
+        self._is_local = is_local(warehouse)
         self._location = f"{self._folder}/{lock_files.PROCESS}{lock_files.SUFFIX}"
         self._reported: set[str] = set()
         self._has_failed = False

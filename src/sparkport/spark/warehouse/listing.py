@@ -15,7 +15,7 @@ from sparkport.errors import NotFoundError, PreconditionError
 from sparkport.spark.delta.commits import commit_name
 from sparkport.spark.delta.listing import newest_version
 from sparkport.spark.storage.errors import UnreadableLogError
-from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
+from sparkport.spark.storage.filesystem import Stamp, Storage, is_local, location_of, storage_of
 from sparkport.spark.storage.folder_names import HIDDEN, MORE, folder_of, joined, name_of, whole_folders
 
 _log = structlog.get_logger("sparkport.spark")
@@ -62,7 +62,7 @@ class Warehouse:
     def __init__(self, root: str, *, clock: Callable[[], float] = time.time) -> None:
         self.root = location_of(root)
         self._clock = clock
-        self._is_local = "://" not in self.root
+        self._is_local = is_local(self.root)
         if self._is_local:
             # Spark has another working directory, and takes a relative path for a name.
             self.root = os.path.abspath(self.root)  # noqa: PTH100  (Path.resolve would follow links)

@@ -24,6 +24,7 @@ import structlog
 from sparkport.errors import NotFoundError, PreconditionError
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.storage.folder_names import MORE
 from sparkport.spark.warehouse.listing import schema_and_table
 
@@ -63,7 +64,7 @@ class Trash:
         self.hours = hours
         self._warehouse = Path(warehouse)
         self._folder = self._warehouse / "_sparkport" / "trash"
-        self._is_local = "://" not in warehouse
+        self._is_local = is_local(warehouse)
         self._clock = clock
         self._removing = threading.Lock()
 

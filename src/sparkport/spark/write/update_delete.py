@@ -34,6 +34,7 @@ from sparkport.spark.model.schema_evolution import without_metadata
 from sparkport.spark.read.snapshot import Located, TableSnapshot
 from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.row_ids.provisional import are_provisional
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.types import decode, decode_batches
 from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
@@ -178,7 +179,7 @@ class RowIdStatement(SparkStatement):
             plan.located is not None
             and len(self._distinct) <= most
             and self._has_delta_transactions
-            and "://" not in self._root
+            and is_local(self._root)
             and deletion_vector_update.is_possible(state.protocol, state.metadata)
             and all(file.physical_rows is not None for file in state.files)
         )
