@@ -196,7 +196,7 @@ def test_many_row_ids_stall_nobody() -> None:
         watcher.join()
 
         texts = [answer.stdout for answer in answers]
-        assert "the body of action 'delete' has 138888942 bytes, the limit is 33554432 bytes" in texts[0]
+        assert "the data of action 'delete' has 138888942 bytes, the limit is 33554432 bytes" in texts[0]
         assert "row_ids has more than 1000000 ids, which is the limit" in texts[1]
         assert "'affected_rows': 0" in texts[2]
         assert slowest < 2

@@ -659,7 +659,7 @@ def test_catalog_that_cannot_be_listed_hides_no_other(capsys: pytest.CaptureFixt
         "its tables": why,
         "its flights": why,
     }
-    warnings = [line for line in capsys.readouterr().err.splitlines() if "catalog left out" in line]
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "catalog not listed" in line]
     assert len(warnings) == 3
     assert "name=hollow" in warnings[0]
     assert "reason='its class is not there'" in warnings[0]

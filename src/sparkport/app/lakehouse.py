@@ -77,12 +77,16 @@ class Lakehouse:
             raise ConfigError(f"trash_hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
         if read_mode not in list(ReadMode):
             raise ConfigError(f"read_mode is 'auto' or 'sql', not {read_mode!r}")
-        if is_local(folder):
-            _make_folder(folder)
-        elif sample:
+        if sample and not is_local(folder):
             raise ConfigError("the sample needs a warehouse in a local folder")
         self._bar = _StartBar()
         self._lease = lease_host(folder, master, remote, conf, progress=self._bar.fetching)
+        if is_local(folder):
+            try:
+                _make_folder(folder)
+            except (ConfigError, OSError):
+                self._lease.release()
+                raise
         self._host = self._lease.host
         self._engine = Engine(
             self._host,

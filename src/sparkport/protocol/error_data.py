@@ -45,11 +45,18 @@ def encode(error: SparkportError) -> bytes:
     wire = _Wire(known.__name__)
     encoded = msgspec.msgpack.encode(wire)
     for name in FIELDS.get(known, {}):
-        longer = msgspec.structs.replace(wire, data={**wire.data, name: getattr(error, name)})
+        longer = msgspec.structs.replace(wire, data={**wire.data, name: _valid(getattr(error, name))})
         data = msgspec.msgpack.encode(longer)
         if len(data) <= _MAX_BYTES:
             wire, encoded = longer, data
     return encoded
+
+
+def _valid(value: Any) -> Any:  # noqa: ANN401  (a field of any error)
+    """Return a value with text that is valid UTF-8: JSON can spell half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return tuple(map(_valid, value)) if isinstance(value, tuple) else value
 
 
 def decode(data: bytes, text: str) -> SparkportError | None:

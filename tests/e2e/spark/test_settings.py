@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,8 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkport import cli
-from sparkport.spark.functions.catalog_functions import FunctionFlags
-from sparkport.spark.session.settings import SparkSettings
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +77,9 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     asked: list[Asked] = []
 
     def fail(
-        settings: SparkSettings, *, adopts: bool, sample: bool, switches: FunctionFlags, **_: object
+        _: str, *, adopt: bool, sample: bool, functions: bool, conf: Mapping[str, str], **_others: object
     ) -> None:
-        asked.append(Asked(adopts, sample, switches.functions, dict(settings.conf)))
+        asked.append(Asked(adopt, sample, functions, dict(conf)))
         raise OSError("asked")
 
     def invoke(*arguments: str, file: str = "", **variables: str) -> Asked:
