@@ -112,7 +112,7 @@ def test_all_processes_end_with_the_server(server: LakeServer) -> None:
 
 
 def _query_process(server: LakeServer) -> list[int]:
-    return [pid for pid in descendants(server.process.pid) if "query_worker" in command(pid)]
+    return [pid for pid in descendants(server.process.pid) if "sparkport.spark.query.worker" in command(pid)]
 
 
 def _query_java(server: LakeServer) -> list[int]:

@@ -16,7 +16,7 @@ def test_what_sql_can_say_is_done_and_the_rest_refused(connect_server: str, tmp_
         [sys.executable, str(_CLIENT), connect_server, str(tmp_path / "lake")],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     unsupported = "table 't' does not support this change ({}) over Spark Connect"
