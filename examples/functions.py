@@ -96,12 +96,5 @@ def create_database(body: bytes) -> bytes:
     return b" ".join(name.encode() for name, _ in app.catalogs.items())
 
 
-@app.action("add_warehouse")
-def add_warehouse(body: bytes) -> None:
-    """Serve a folder of Delta tables as one more database; all warehouses of a process share its Spark."""
-    folder = body.decode()
-    app.catalogs.add(folder.rpartition("/")[2], sparkport.Lakehouse(folder))
-
-
 if __name__ == "__main__":
     sparkport.Server(app, authenticate=False).serve()

@@ -33,6 +33,7 @@ _log = structlog.get_logger("sparkport.spark")
 _SCRATCH = "sparkport-scratch-"
 _POLL_SECONDS = 0.1
 _REPORT_SECONDS = 5.0
+_FIRST_CALLS_SECONDS = 0.2
 _STOP_SECONDS = 10.0
 _DEATH_SECONDS = 0.5
 _FIRST_BACK_OFF = 1.0
@@ -71,6 +72,7 @@ class SparkHost:
         self._retry_at = 0.0
         self._stopped = False
         self._launched: Jvm | None = None
+        self._uses = 0
         self.is_warm = threading.Event()
 
     @property
@@ -110,6 +112,8 @@ class SparkHost:
     def use(self, call: Call, table: str = "") -> Iterator[SparkSession]:
         """Give the session to a block of work, whose errors become ours; `table` is named in them."""
         link = self._wait(call)
+        with self._changed:
+            self._uses += 1
         try:
             yield link.session
         except (SparkportError, RejectedStatementError):
@@ -125,6 +129,10 @@ class SparkHost:
             if ours is None:
                 raise
             raise ours from error
+        finally:
+            with self._changed:
+                self._uses -= 1
+                self._changed.notify_all()
 
     def stop(self, patience: float = _STOP_SECONDS) -> None:
         """End the session and its process, by force after `patience` seconds; the host is done then."""
@@ -197,8 +205,16 @@ class SparkHost:
             threading.Thread(target=self._watch, args=(link,), name="spark-watch", daemon=True).start()
         if self.settings.warm_up:
             folder = link.scratch.name if link.scratch and self.is_embedded else None
-            warm_up(link.session, self.settings.cores, folder, lambda: self._link is link)
+            warm_up(link.session, self.settings.cores, folder, lambda: self._is_idle(link))
             self.is_warm.set()
+
+    def _is_idle(self, link: _Link) -> bool:
+        """Wait until no call uses the session, which a warm-up would slow; return whether it is there."""
+        with self._changed:
+            # Whoever has waited for the session goes first.
+            self._changed.wait_for(lambda: self._link is not link, _FIRST_CALLS_SECONDS)
+            self._changed.wait_for(lambda: not self._uses or self._link is not link)
+            return self._link is link
 
     def _record_failure(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, SparkportError) else "see the server's log"

@@ -17,12 +17,12 @@ _log = structlog.get_logger("sparkport.spark")
 
 
 def warm_up(session: SparkSession, tasks: int, folder: str | None, is_wanted: Callable[[], bool]) -> None:
-    """Run a small job of each kind for as long as `is_wanted()`.
+    """Run a small job of each kind for as long as `is_wanted()`, which may wait for calls to end.
 
     `folder` is for a small Delta table; without it, as where the executors are on
     other machines, Delta stays cold.
     """
-    steps: list[Callable[[], None]] = [lambda: _query(session), lambda: _python(session, tasks)]
+    steps: list[Callable[[], None]] = [lambda: _python(session, tasks), lambda: _query(session)]
     if folder is not None:
         steps.append(lambda: _delta(session, folder))
     for step in steps:
@@ -30,7 +30,7 @@ def warm_up(session: SparkSession, tasks: int, folder: str | None, is_wanted: Ca
             return
         try:
             step()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  (without it all works, only slower at first)
             if is_wanted():
                 _log.warning("Spark was not warmed up", reason=type(error).__name__)
             return

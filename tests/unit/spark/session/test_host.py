@@ -160,3 +160,28 @@ def test_a_dying_spark_need_not_say_goodbye(
         _close(dying)
 
     assert [entry["event"] for entry in logs] == said
+
+
+def test_a_warm_up_waits_while_calls_use_the_session() -> None:
+    """The first calls have Spark for themselves; a session that is gone is not warmed up."""
+    waiting = SparkHost(SparkSettings("/data"))
+    link: Any = SimpleNamespace()
+    waiting._link = link
+    waiting._uses = 1
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(waiting._is_idle(link)))
+    thread.start()
+    thread.join(2 * host._FIRST_CALLS_SECONDS)
+
+    assert thread.is_alive()
+
+    with waiting._changed:
+        waiting._uses = 0
+        waiting._changed.notify_all()
+    thread.join(10)
+
+    assert answers == [True]
+
+    waiting._link = None
+
+    assert not waiting._is_idle(link)
