@@ -50,8 +50,16 @@ def check(column: pa.Array) -> int:
     return spelled
 
 
-def validate(column: pa.Array) -> None:
-    """Check a column as pyarrow does, but allow the time 24:00:00. Raises pa.ArrowInvalid."""
+def validate(batch: pa.RecordBatch) -> None:
+    """Check a batch as pyarrow does, but allow the time 24:00:00. Raises pa.ArrowInvalid."""
+    for index, column in enumerate(batch.columns):
+        try:
+            _validate_column(column)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"In column {index}: {error}") from error
+
+
+def _validate_column(column: pa.Array) -> None:
     numbers = _times_as_numbers(column.type)
     if numbers.equals(column.type):
         column.validate(full=True)

@@ -227,8 +227,7 @@ class Decoder:
             # The quick check makes it safe to look at the columns, the full one to use them.
             batch.validate()
             self._check_columns(batch)
-            for column in batch.columns:
-                column_checks.validate(column)
+            column_checks.validate(batch)
             if self._expanding:
                 self._hold(held + self._flat_size(batch))
             return self._compacted(self._mended(batch), kept + unpacked, held)

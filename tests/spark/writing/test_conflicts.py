@@ -71,14 +71,14 @@ def before_each_commit(
     catalog: SparkCatalog, monkeypatch: pytest.MonkeyPatch, others: list[Callable[[], Any]]
 ) -> None:
     """Let others write after a statement has looked at its rows, and right before it commits."""
-    run = catalog.engine.jobs.run
+    run = catalog.engine.jobs.run_to_end
 
     def late(*arguments: Any) -> Any:
         if others:
             others.pop(0)()
         return run(*arguments)
 
-    monkeypatch.setattr(catalog.engine.jobs, "run", late)
+    monkeypatch.setattr(catalog.engine.jobs, "run_to_end", late)
 
 
 @pytest.mark.parametrize("tries", [1, 2])

@@ -39,5 +39,5 @@ def test_settings_that_mean_nothing_are_named_as_python_names_them(tmp_path: Pat
         Lakehouse(tmp_path, trash_hours=-1)
     with pytest.raises(ConfigError, match=r"^read_mode is 'auto' or 'sql', not 'fast'$"):
         Lakehouse(tmp_path, read_mode="fast")
-    with pytest.raises(ConfigError, match=r"^'here' is no master"):
+    with pytest.raises(ConfigError, match=r"^'here' is not a Spark master"):
         Lakehouse(tmp_path, master="here")

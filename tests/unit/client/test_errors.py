@@ -82,6 +82,7 @@ ERRORS: list[errors.SparkportError] = [
     errors.ClientSilentError("sent", 1.5),
     errors.UnavailableError("Spark is starting"),
     errors.UserCodeError("function", "f", ValueError("x"), "id"),
+    errors.ConfigError("the token is empty"),
     errors.SparkportError("something"),
 ]
 

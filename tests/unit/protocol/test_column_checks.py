@@ -148,7 +148,7 @@ def test_the_end_of_a_day_is_a_time(column: pa.Array) -> None:
     with pytest.raises(pa.ArrowInvalid):
         column.validate(full=True)
 
-    column_checks.validate(column)
+    column_checks.validate(pa.record_batch({"c": column}))
 
 
 @pytest.mark.parametrize("value", [-1, 86_400_000_001])
@@ -156,5 +156,7 @@ def test_other_values_are_no_times(value: int) -> None:
     """Neither before a day begins, nor after it has ended; also inside of others."""
     times = pa.array([value], pa.int64()).view(pa.time64("us"))
     for column in (times, pa.ListArray.from_arrays([0, 1], times)):
-        with pytest.raises(pa.ArrowInvalid, match=r"^a time is not between 00:00:00 and 24:00:00$"):
-            column_checks.validate(column)
+        with pytest.raises(
+            pa.ArrowInvalid, match=r"^In column 0: a time is not between 00:00:00 and 24:00:00$"
+        ):
+            column_checks.validate(pa.record_batch({"c": column}))
