@@ -28,7 +28,7 @@ serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and pri
 # Slow files come first, in the order of the folders: a worker that gets one last would keep the others waiting.
 # The tests start Spark some hundred times, three times as fast with an archive of its classes.
 test: setup ## Run all tests
-	@$(BIN)/python -m sparkport.spark.session.class_archive_builder
+	@$(BIN)/python -m sparkport.spark.session.class_archive_builder || echo "no class archive: Spark starts more slowly"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-quick: setup ## Run the tests that need no Spark and little time

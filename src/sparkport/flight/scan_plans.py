@@ -17,6 +17,7 @@ from sparkport.protocol.ticket import Ticket
 from sparkport.toolkit.bounded_cache import BoundedCache
 
 _MAX_PLANS = 64
+_MAX_FILTER_BYTES = 64 << 10  # a filter takes many times as much once it is decoded
 
 
 def scan_options(ticket: Ticket) -> ScanOptions:
@@ -30,7 +31,11 @@ def scan_options(ticket: Ticket) -> ScanOptions:
 
 
 class ScanPlans:
-    """Keeps the latest plans, each for its caller; an evicted plan is made again from the ticket."""
+    """Keeps the latest plans, each for its caller; an evicted plan is made again from the ticket.
+
+    Only plans that took work, and not those with very long filters: a cache must not become a way to fill
+    the memory, nor keep the rows of tables that were dropped.
+    """
 
     def __init__(self) -> None:
         self._plans: BoundedCache[tuple[str, str | None, Ticket], tuple[Table, PlannedScan]] = BoundedCache(
@@ -40,19 +45,20 @@ class ScanPlans:
     def get(self, call: Call, table: Table, ticket: Ticket) -> PlannedScan:
         """Return the plan of the scan that the ticket, or its slice, belongs to."""
         whole = structs.replace(ticket, slice_index=0, slice_count=1)
+        if not isinstance(table, PlanningTable):
+            return _unplanned(call, table, scan_options(whole))
         key = call.principal, call.transaction_id, whole
         cached = self._plans.get(key)
         # A table that was dropped and created again is another one.
         if cached is not None and cached[0] is table:
             return cached[1]
-        plan = _plan(call, table, scan_options(whole))
-        self._plans.put(key, (table, plan))
+        plan = table.plan_scan(call, scan_options(whole))
+        if len(ticket.filters) <= _MAX_FILTER_BYTES:
+            self._plans.put(key, (table, plan))
         return plan
 
 
-def _plan(call: Call, table: Table, options: ScanOptions) -> PlannedScan:
-    if isinstance(table, PlanningTable):
-        return table.plan_scan(call, options)
+def _unplanned(call: Call, table: Table, options: ScanOptions) -> PlannedScan:
     count = max(1, table.slice_count(call, options)) if isinstance(table, SplittableTable) else 1
     return _UnplannedScan(table, options, count)
 
