@@ -24,6 +24,8 @@ from .serving import Process
 SLOW = "levenshtein(t || 'a', t || 'b') > 0"
 LARGE = "length(list_reduce([" + ", ".join("t" * 40) + "], (x, y) -> x || x || y)) > 0"
 LONG_TEXT = "xy" * 200_000
+# Of another client, each with a CHECK of its own, while the workers are busy.
+OTHERS_INSERTS = 3
 CALM = path_descriptor("lakehouse", "s", "calm")
 
 
@@ -153,16 +155,21 @@ def test_costly_expressions_end_and_nobody_waits_for_them(
     client.create_table("lakehouse", "s", f"{name}_checked", column_of_text(), check_constraints=[expression])
     attacks = _attacks(client, hostile, expression)
     watch = Watch(server)
-    started = time.monotonic()
+    longest = 0.0
+    rounds = []
 
+    # An attack may be over before anybody else has a turn: then it is made again.
     with watch.watching(), ThreadPoolExecutor(len(attacks)) as threads:
-        answers = list(threads.map(refusal, attacks))
+        while watch.inserts < OTHERS_INSERTS and len(rounds) < 5:
+            started = time.monotonic()
+            rounds.append(list(threads.map(refusal, attacks)))
+            longest = max(longest, time.monotonic() - started)
 
+    answers = [answer for answers in rounds for answer in answers]
     assert {code for code, _ in answers} == {"RESOURCE_EXHAUSTED"}
     assert all(reason in message for _, message in answers), answers
-    assert time.monotonic() - started < 30
-    # Each with a CHECK of its own, while all other workers are busy.
-    assert watch.inserts >= 3
+    assert longest < 30
+    assert watch.inserts >= OTHERS_INSERTS
     assert watch.server_megabytes - watch.start_megabytes < 200
     assert watch.worker_megabytes < 900
 
