@@ -38,7 +38,7 @@ test-quick: setup ## Run the tests that need no Spark and little time
 test-standard-grpc: setup ## Run tests of the wire on `grpc.server`
 	@SPARKPORT_GRPC_SERVER=standard $(BIN)/python -m pytest -q -n 3 --dist loadfile \
 	  tests/e2e/test_auth.py tests/e2e/test_codes.py tests/e2e/test_exchange_codes.py tests/e2e/test_limits.py \
-	  tests/e2e/test_contract_rows.py tests/e2e/test_pyarrow_flight.py tests/e2e/test_returned_rows.py tests/wire
+	  tests/e2e/test_json_rows.py tests/e2e/test_pyarrow_flight.py tests/e2e/test_returned_rows.py tests/wire
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import TOKEN
-from tests.contract_client import INT, Contract, put_frames
 from tests.flight_client import (
     SERVICE,
     Flight,
@@ -27,6 +26,7 @@ from tests.flight_client import (
     refusal,
     schema_header,
 )
+from tests.json_client import INT, JsonClient, put_frames
 
 from .serving import Process
 from .usage import MB, eventually, usage
@@ -41,12 +41,12 @@ REPOSITORY = Path(__file__).parents[2]
 
 DELETE = """
 import json, sys
-from tests.contract_client import Contract
+from tests.json_client import JsonClient
 from tests.flight_client import Flight, refusal
 
 body = {"schema_name": "s", "table_name": "t", "row_ids": list(range(int(sys.argv[3])))}
 with Flight(sys.argv[1], sys.argv[2], airport=False) as client:
-    call = lambda: print(Contract(client).raw("delete", json.dumps(body).encode()))
+    call = lambda: print(JsonClient(client).raw("delete", json.dumps(body).encode()))
     try:
         print(refusal(call))
     except AssertionError:
@@ -76,9 +76,9 @@ def served(*arguments: str) -> Process:
     """Start a server with a table `s.t`."""
     process = Process("serve", "--port", "0", "--token", TOKEN, "--log-level", "warning", *arguments)
     with Flight(process.location, TOKEN, airport=False) as client:
-        contract = Contract(client)
-        contract.json("CreateSchema", schema_name="s")
-        contract.create_table("s", "t", INT)
+        json_client = JsonClient(client)
+        json_client.json("CreateSchema", schema_name="s")
+        json_client.create_table("s", "t", INT)
     return process
 
 
@@ -106,7 +106,7 @@ def test_idle_uploads_leave_room_for_others() -> None:
         before = usage(process.process.pid)
         puts = [Put(greedy, [opening]) for _ in range(200)]
         assert eventually(lambda: sum(put.call.done() for put in puts) >= 40)
-        answers = [Contract(other).insert("s", "t", pa.table({"id": [n]})) for n in range(5)]
+        answers = [JsonClient(other).insert("s", "t", pa.table({"id": [n]})) for n in range(5)]
         during = usage(process.process.pid)
         codes = {put.call.code().name for put in puts if put.call.done()}
         for put in puts:
@@ -116,7 +116,7 @@ def test_idle_uploads_leave_room_for_others() -> None:
         assert codes == {"RESOURCE_EXHAUSTED"}
         assert during.threads <= before.threads + 140
         assert eventually(lambda: usage(process.process.pid).threads <= before.threads + 8)
-        assert Contract(greedy).insert("s", "t", pa.table({"id": [9]}))["affected_rows"] == 1
+        assert JsonClient(greedy).insert("s", "t", pa.table({"id": [9]}))["affected_rows"] == 1
 
 
 def test_small_messages_that_hold_much_are_counted() -> None:
@@ -141,7 +141,7 @@ def test_small_messages_that_hold_much_are_counted() -> None:
 def takes_rows(client: Flight) -> bool:
     """Say whether the server has memory for 160 MB of rows and their ids."""
     try:
-        Contract(client).insert("s", "t", pa.table({"id": np.arange(10 * MB)}))
+        JsonClient(client).insert("s", "t", pa.table({"id": np.arange(10 * MB)}))
     except grpc.RpcError:
         return False
     return True
@@ -206,25 +206,25 @@ def test_staged_bytes_and_transactions_are_limited() -> None:
     """What the open transactions of a caller hold is limited together; rolled back, it is free again."""
     rows = pa.table({"id": np.arange(MB)})  # 8 MB, and as much for the ids
     with served("--memory", "256") as process, Flight(process.location, TOKEN, airport=False) as client:
-        contract = Contract(client)
-        begun = [contract.begin(auto_commit=False) for _ in range(20)]
+        json_client = JsonClient(client)
+        begun = [json_client.begin(auto_commit=False) for _ in range(20)]
         staged: list[str] = []
         refused: list[tuple[str, str]] = []
         for transaction in begun:
             try:
-                contract.within(transaction).insert("s", "t", rows)
+                json_client.within(transaction).insert("s", "t", rows)
                 staged.append(transaction)
             except grpc.RpcError as error:
                 refused.append((error.code().name, str(error.details())))
         for transaction in staged:
-            contract.json("rollback_transaction", transaction_id=transaction)
-        again = contract.within(begun[-1]).insert("s", "t", rows)
+            json_client.json("rollback_transaction", transaction_id=transaction)
+        again = json_client.within(begun[-1]).insert("s", "t", rows)
 
         assert len(staged) == 4  # 64 MB, a quarter of the memory
         assert {code for code, _ in refused} == {"RESOURCE_EXHAUSTED"}
         assert all("the transactions of this caller stage" in details for _, details in refused)
         assert again["affected_rows"] == MB
-        assert contract.rows("s", "t") == []
+        assert json_client.rows("s", "t") == []
 
 
 def test_silent_upload_is_ended_and_leaves_nothing() -> None:
@@ -238,7 +238,7 @@ def test_silent_upload_is_ended_and_leaves_nothing() -> None:
 
         assert put.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert put.call.details() == "the client sent nothing within 1 second"
-        assert Contract(client).rows("s", "t") == []
+        assert JsonClient(client).rows("s", "t") == []
         put.close()
 
 

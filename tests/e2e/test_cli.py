@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import sparkport
 from sparkport import cli
-from tests.contract_client import INT, TEXT, Contract, table
 from tests.flight_client import Flight, refusal
+from tests.json_client import INT, TEXT, JsonClient, table
 
 from .serving import Process
 
@@ -512,14 +512,14 @@ def test_log_tells_what_a_request_is_about() -> None:
     """Also without DuckDB's headers a line has the path: from the body, the command or the ticket."""
     with Process("serve", "--port", "0", "--no-auth", "--log-format", "json") as process:
         with Flight(process.location, None, airport=False) as flight:
-            contract = Contract(flight)
-            contract.json("CreateSchema", schema_name="sales")
-            contract.create_table("sales", "orders", INT, TEXT)
-            contract.insert("sales", "orders", table([1], ["one"]))
-            contract.update("sales", "orders", [0], table([2], ["two"]))
-            contract.scan("sales", "orders")
-            contract.delete("sales", "orders", [0])
-            refusal(lambda: contract.insert("sales", "missing", table([1], ["one"])))
+            json_client = JsonClient(flight)
+            json_client.json("CreateSchema", schema_name="sales")
+            json_client.create_table("sales", "orders", INT, TEXT)
+            json_client.insert("sales", "orders", table([1], ["one"]))
+            json_client.update("sales", "orders", [0], table([2], ["two"]))
+            json_client.scan("sales", "orders")
+            json_client.delete("sales", "orders", [0])
+            refusal(lambda: json_client.insert("sales", "missing", table([1], ["one"])))
         process.terminate()
         process.finished()
     lines = [json.loads(line) for line in process.stderr if line.startswith("{")]

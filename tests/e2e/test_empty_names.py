@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sparkport.protocol import flight_pb2 as pb
-from tests.contract_client import Contract
 from tests.flight_client import Flight, cmd_descriptor, path_descriptor, refusal
+from tests.json_client import JsonClient
 
 from .conftest import ROWS, TABLE
 
@@ -126,13 +126,13 @@ def test_msgpack_names_are_required(orders: Flight, action: str, body: Body, key
 @pytest.mark.parametrize(("action", "body", "key"), each_name(JSON))
 def test_json_names_are_required(orders: Flight, action: str, body: Body, key: str) -> None:
     """A JSON action with an empty or missing name is refused, also where a missing table is forgiven."""
-    contract = Contract(orders)
+    json_client = JsonClient(orders)
 
-    assert refusal(lambda: contract.json(action, **{**body, key: ""})) == (
+    assert refusal(lambda: json_client.json(action, **{**body, key: ""})) == (
         "INVALID_ARGUMENT",
         f"malformed JSON request: '{key}' must not be empty",
     )
-    assert refusal(lambda: contract.json(action, **without(body, key))) == (
+    assert refusal(lambda: json_client.json(action, **without(body, key))) == (
         "INVALID_ARGUMENT",
         f"malformed JSON request: Object missing required field `{key}`",
     )
@@ -171,14 +171,14 @@ def test_drop_schema_takes_its_name_from_name(client: Flight) -> None:
 @pytest.mark.parametrize("key", ["schema_name", "table_name"])
 def test_put_names_are_required(orders: Flight, operation: str, key: str) -> None:
     """A DoPut with an empty or missing name is refused."""
-    contract = Contract(orders)
+    json_client = JsonClient(orders)
     command = {"operation": operation, **NAMES, "row_ids": [0]}
 
-    assert refusal(lambda: contract.put({**command, key: ""}, ROWS)) == (
+    assert refusal(lambda: json_client.put({**command, key: ""}, ROWS)) == (
         "INVALID_ARGUMENT",
         f"malformed JSON request: '{key}' must not be empty",
     )
-    assert refusal(lambda: contract.put(without(command, key), ROWS)) == (
+    assert refusal(lambda: json_client.put(without(command, key), ROWS)) == (
         "INVALID_ARGUMENT",
         f"malformed JSON request: Object missing required field `{key}`",
     )
@@ -259,12 +259,12 @@ def test_updated_columns_have_names(orders: Flight) -> None:
 
 def test_json_columns_need_names(orders: Flight) -> None:
     """A column of the JSON dialect has a name."""
-    contract = Contract(orders)
+    json_client = JsonClient(orders)
     column = {"name": "", "type": "int64"}
     expected = ("INVALID_ARGUMENT", "a column needs a name")
 
-    assert refusal(lambda: contract.create_table("sales", "new", column)) == expected
-    assert refusal(lambda: contract.json("AlterTableAddColumn", **NAMES, column=column)) == expected
+    assert refusal(lambda: json_client.create_table("sales", "new", column)) == expected
+    assert refusal(lambda: json_client.json("AlterTableAddColumn", **NAMES, column=column)) == expected
 
 
 def test_every_action_is_in_these_tables(orders: Flight) -> None:

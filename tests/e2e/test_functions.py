@@ -363,7 +363,7 @@ def test_reference_points_duckdb_at_a_function_of_its_own(client: Flight) -> Non
 
 
 def test_functions_by_name_take_named_parameters_too(client: Flight) -> None:
-    """The contract dialect gives parameters in order or by name, and gets the same rows."""
+    """The JSON dialect gives parameters in order or by name, and gets the same rows."""
 
     def call(name: str, *values: object, **named: object) -> list[Any]:
         body = {"name": name, "parameters": list(values), "named_parameters": named}

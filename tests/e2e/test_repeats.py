@@ -14,32 +14,32 @@ from sparkport.errors import InvalidRequestError, PreconditionError, Unavailable
 from sparkport.memory.table import MemoryTable
 from sparkport.memory.versions import Change
 from tests.conftest import TOKEN
-from tests.contract_client import INT, TEXT, Contract, table
 from tests.flight_client import Flight, path_descriptor, refusal
+from tests.json_client import INT, TEXT, JsonClient, table
 
 ONE = table([1], ["one"])
 
 
 @pytest.fixture
-def shop(plain: Flight) -> Contract:
+def shop(plain: Flight) -> JsonClient:
     """Return a client of a server with an empty table `s.t`."""
-    contract = Contract(plain)
-    contract.json("CreateSchema", schema_name="s")
-    contract.create_table("s", "t", INT, TEXT)
-    return contract
+    json_client = JsonClient(plain)
+    json_client.json("CreateSchema", schema_name="s")
+    json_client.create_table("s", "t", INT, TEXT)
+    return json_client
 
 
 @pytest.fixture
-def caller(server: sparkport.Server, shop: Contract) -> Iterator[Client]:
+def caller(server: sparkport.Server, shop: JsonClient) -> Iterator[Client]:
     """Return the Python client of the same server."""
     del shop
     with connect(server.location, token=TOKEN) as client:
         yield client
 
 
-def test_contract_statements_are_done_once(plain: Flight, shop: Contract) -> None:
+def test_json_statements_are_done_once(plain: Flight, shop: JsonClient) -> None:
     """DoPut and `delete` with a known key answer as they did the first time."""
-    keyed = [Contract(plain, [("x-idempotency-key", key)]) for key in ("put", "set", "gone")]
+    keyed = [JsonClient(plain, [("x-idempotency-key", key)]) for key in ("put", "set", "gone")]
     inserted = [keyed[0].insert("s", "t", ONE), keyed[0].insert("s", "t", ONE)]
     updated = [keyed[1].update("s", "t", [0], table([2], ["two"])) for _ in range(2)]
     before = shop.rows("s", "t")
@@ -52,7 +52,7 @@ def test_contract_statements_are_done_once(plain: Flight, shop: Contract) -> Non
     assert shop.rows("s", "t") == []
 
 
-def test_exchanges_are_done_once(client: Flight, shop: Contract) -> None:
+def test_exchanges_are_done_once(client: Flight, shop: JsonClient) -> None:
     """DuckDB's way to write takes the header too."""
     key = [("x-idempotency-key", "k")]
     address = path_descriptor("s", "t")
@@ -62,9 +62,9 @@ def test_exchanges_are_done_once(client: Flight, shop: Contract) -> None:
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 129])
-def test_malformed_key_is_refused(plain: Flight, shop: Contract, key: str) -> None:
+def test_malformed_key_is_refused(plain: Flight, shop: JsonClient, key: str) -> None:
     """A key is short and visible; anything else is INVALID_ARGUMENT and changes nothing."""
-    told = refusal(lambda: Contract(plain, [("x-idempotency-key", key)]).insert("s", "t", ONE))
+    told = refusal(lambda: JsonClient(plain, [("x-idempotency-key", key)]).insert("s", "t", ONE))
 
     assert told == (
         "INVALID_ARGUMENT",

@@ -16,8 +16,8 @@ from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
 from sparkport.memory import MemoryCatalog
 from sparkport.toolkit.registry import Catalogs
-from tests.contract_client import INT, Contract, put_frames
 from tests.flight_client import SERVICE, Flight
+from tests.json_client import INT, JsonClient, put_frames
 
 from .usage import MB, eventually
 
@@ -39,8 +39,8 @@ def flight(budget: ByteBudget) -> Iterator[Flight]:
     server = GrpcServer(context, BearerTokens({"a": "ann"}), "127.0.0.1", 0, ServerLimits())
     server.start()
     with Flight(server.location, "a", airport=False, alone=True) as client:
-        Contract(client).json("CreateSchema", schema_name="s")
-        Contract(client).create_table("s", "t", INT)
+        JsonClient(client).json("CreateSchema", schema_name="s")
+        JsonClient(client).create_table("s", "t", INT)
         yield client
     assert server.stop(0).wait(20)
 
@@ -78,7 +78,7 @@ def test_rows_of_a_client_that_leaves_are_given_back(flight: Flight, budget: Byt
 def test_rows_of_a_failed_statement_are_given_back(flight: Flight, budget: ByteBudget) -> None:
     """Rows that were answered before an error are not sent, nor held."""
     update = {**INSERT, "operation": "update", "row_ids": [0, 1]}
-    Contract(flight).insert("s", "t", pa.table({"id": [1]}))
+    JsonClient(flight).insert("s", "t", pa.table({"id": [1]}))
     method: Callable[..., Any] = flight.channel.stream_stream(SERVICE + "DoPut")
     call = method(put_frames(update, pa.table({"id": [1, 2]})), metadata=tuple(flight.headers), timeout=60)
 

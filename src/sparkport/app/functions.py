@@ -1,4 +1,4 @@
-"""Python functions as the contracts want them."""
+"""Python functions as the protocols of `sparkport.catalog` want them."""
 
 from __future__ import annotations
 

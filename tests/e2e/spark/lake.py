@@ -59,7 +59,7 @@ class LakeServer(Process):
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """Call the server in the contract's dialect."""
+        """Call the server in the JSON dialect."""
         with connect(self.location, token=TOKEN, timeout=PATIENCE) as client:
             yield client
 

@@ -1,4 +1,4 @@
-"""JSON bodies of the contract dialect: what is read, what is refused, what is answered."""
+"""JSON bodies of the JSON dialect: what is read, what is refused, what is answered."""
 
 from __future__ import annotations
 
