@@ -156,7 +156,7 @@ def test_costly_expressions_end_and_nobody_waits_for_them(
     attacks = _attacks(client, hostile, expression)
     watch = Watch(server)
     longest = 0.0
-    rounds = []
+    rounds: list[list[tuple[str, str]]] = []
 
     # An attack may be over before anybody else has a turn: then it is made again.
     with watch.watching(), ThreadPoolExecutor(len(attacks)) as threads:
