@@ -38,6 +38,7 @@ from sparkport.errors import ConfigError, SparkportError
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
 from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES
 
 app = typer.Typer(
     add_completion=False,
@@ -183,6 +184,15 @@ def serve(
             help="Spark: how rows are read: `auto` picks the fastest way, `sql` always uses Spark SQL.",
         ),
     ] = ReadMode.AUTO,
+    local_scan_bytes: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            envvar="SPARKPORT_LOCAL_SCAN_BYTES",
+            help="Spark: scans of at most so many bytes of Parquet are decoded in the server instead of in"
+            " Spark's tasks; 0 turns that off.",
+        ),
+    ] = DEFAULT_LOCAL_SCAN_BYTES,
     old_read_mode: Annotated[
         ReadMode | None,
         typer.Option("--lane", envvar="SPARKPORT_LANE", hidden=True, help="Use --read-mode."),
@@ -344,6 +354,7 @@ def serve(
                 remote=remote,
                 conf=parse_conf([*context.meta[_CONF], *(conf or ())]),
                 read_mode=_read_mode(context, read_mode, old_read_mode, log_format),
+                local_scan_bytes=local_scan_bytes,
                 direct_reads=direct_reads,
                 adopt=adopt,
                 transaction_idle=transaction_idle,

@@ -26,6 +26,7 @@ from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog, catalog_names
 from sparkport.spark.functions.catalog_functions import FunctionFlags
 from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES, SplitSizes
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
 from sparkport.spark.storage.filesystem import is_local
@@ -48,11 +49,12 @@ class Lakehouse:
     one Spark, which all its lakehouses share: `master` (default `local[*]`), `remote` and `conf`
     are those of the first, and a later one that asks for something else is a ConfigError.
 
-    `read_mode` is "auto" or "sql"; with `direct_reads` DuckDB may read the files itself. `adopt`
-    gives row ids to tables of others at their first UPDATE or DELETE. `functions` adds schema
-    `sparkport` with functions of tables, `allow_query` the function `query`, whose statements may
-    take `query_timeout` seconds. `transaction_idle` is in seconds; dropped tables can be brought
-    back for `trash_hours`. `sample` fills an empty warehouse in a local folder with a few tables.
+    `read_mode` is "auto" or "sql"; a scan of at most `local_scan_bytes` of Parquet needs no task of
+    Spark's; with `direct_reads` DuckDB may read the files itself. `adopt` gives row ids to tables of
+    others at their first UPDATE or DELETE. `functions` adds schema `sparkport` with functions of
+    tables, `allow_query` the function `query`, whose statements may take `query_timeout` seconds.
+    `transaction_idle` is in seconds; dropped tables can be brought back for `trash_hours`. `sample`
+    fills an empty warehouse in a local folder with a few tables.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Lakehouse:
         remote: str | None = None,
         conf: Mapping[str, str] | None = None,
         read_mode: ReadMode | str = ReadMode.AUTO,
+        local_scan_bytes: int = DEFAULT_LOCAL_SCAN_BYTES,
         direct_reads: bool = False,
         adopt: bool = True,
         transaction_idle: float = 3600.0,
@@ -77,6 +80,8 @@ class Lakehouse:
             raise ConfigError(f"trash_hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
         if read_mode not in list(ReadMode):
             raise ConfigError(f"read_mode is 'auto' or 'sql', not {read_mode!r}")
+        if local_scan_bytes < 0:
+            raise ConfigError(f"local_scan_bytes is at least 0, not {local_scan_bytes}")
         if sample and not is_local(folder):
             raise ConfigError("the sample needs a warehouse in a local folder")
         self._bar = _StartBar()
@@ -91,6 +96,7 @@ class Lakehouse:
         self._engine = Engine(
             self._host,
             warehouse=folder,
+            sizes=SplitSizes(in_server=local_scan_bytes),
             read_mode=ReadMode(read_mode),
             direct_reads=direct_reads,
             adopts=adopt,

@@ -15,8 +15,10 @@ import contextlib
 import enum
 import errno
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
@@ -125,6 +127,7 @@ _READ_ONLY = (
     r"Read-only file system|ReadOnlyFileSystemException|Mkdirs failed to create|DELTA_CANNOT_CREATE_LOG_PATH"
 )
 _MEMORY = r"OutOfMemoryError|maxResultSize|CANNOT_ALLOCATE_MEMORY"
+_NO_MEMORY_TO_READ = r"\b(Arrow)?MemoryError: "
 _MISSING_FILE = (
     r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_LOG_FILE_NOT_FOUND"
     r"|FileNotFoundException|FileNotFoundError|AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)"
@@ -176,6 +179,10 @@ def _damaged_file(table: str) -> PreconditionError:
     )
 
 
+def _no_memory_to_read(table: str) -> LimitExceededError:
+    return LimitExceededError(f"there is not enough memory to read a data file{_of(table)}")
+
+
 def _storage_down(table: str) -> UnavailableError:
     return UnavailableError(f"the storage{_of(table)} does not answer; try again")
 
@@ -215,6 +222,7 @@ _TEXTS: tuple[tuple[str, Callable[[str], SparkportError]], ...] = (
     (_FULL, lambda _: _full()),
     (_READ_ONLY, lambda _: _read_only()),
     (_MEMORY, lambda _: LimitExceededError("Spark does not have enough memory for this statement")),
+    (_NO_MEMORY_TO_READ, _no_memory_to_read),
     (_TOO_NEW, too_new),
     (_WORKER, lambda _: UnavailableError("a Spark worker process died; try again")),
     # Before the next: Java calls a file that it may not open not found.
@@ -292,6 +300,17 @@ def translate(error: BaseException, table: str = "") -> SparkportError | Rejecte
     if ours is None and decision is Decision.STATEMENT:
         return RejectedStatementError(clean_message(next(_texts(error))))
     return ours
+
+
+def file_error(error: Exception, table: str) -> SparkportError | None:
+    """Return what is wrong with a data file that could not be decoded in this process, or None.
+
+    The same as if it had been decoded in a task of Spark's, whose error ends with the same line.
+    """
+    if not isinstance(error, OSError | MemoryError | pa.ArrowException):
+        return None
+    text = "".join(traceback.format_exception_only(error))
+    return next((maker(table) for pattern, maker in _TEXTS if re.search(pattern, text)), None)
 
 
 def client_statement_error(error: BaseException) -> SparkportError | None:

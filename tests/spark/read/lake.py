@@ -1,9 +1,10 @@
-"""A warehouse whose tables are read in both ways and compared with what Spark says."""
+"""A warehouse whose tables are read in every way and compared with what Spark says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,24 +14,49 @@ from pyspark.sql import SparkSession
 from sparkport.catalog import Call, ScanOptions, TimePoint, TimeUnit
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
+from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.splits import SplitSizes
+from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
 
 Row = dict[str, Any]
 
 
+class Way(enum.StrEnum):
+    """Who decodes the files of a table."""
+
+    SERVER = "server"
+    TASKS = "tasks"
+    SQL = "sql"
+
+    def engine(self, host: SparkHost, *, adopts: bool = False) -> Engine:
+        """Return an engine that reads so."""
+        mode = ReadMode.SQL if self is Way.SQL else ReadMode.AUTO
+        in_server = SplitSizes().in_server if self is Way.SERVER else 0
+        return Engine(host, adopts=adopts, read_mode=mode, sizes=SplitSizes(in_server=in_server))
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """One schema of the warehouse: `arrow` reads it with Arrow, `sql` with Spark SQL."""
+    """One schema of the warehouse, with a catalog for each way of reading."""
 
     spark: SparkSession
-    arrow: SparkCatalog
-    sql: SparkCatalog
+    catalogs: Mapping[Way, SparkCatalog]
     schema: str
 
     @property
+    def catalog(self) -> SparkCatalog:
+        """The catalog that reads in tasks."""
+        return self.catalogs[Way.TASKS]
+
+    @property
     def engine(self) -> Engine:
-        """The engine that reads with Arrow."""
-        return self.arrow.engine
+        """The engine that reads in tasks."""
+        return self.catalog.engine
+
+    def with_engine(self, engine: Engine) -> Lake:
+        """Return the same with another engine in place of the one that reads in tasks."""
+        return replace(self, catalogs={**self.catalogs, Way.TASKS: SparkCatalog(engine)})
 
     def root(self, name: str) -> Path:
         """Return the folder of a table, which need not be there yet."""
@@ -41,29 +67,30 @@ class Lake:
         for statement in statements:
             self.spark.sql(statement.replace("{t}", f"delta.`{self.root(name)}`"))
 
-    def table(self, name: str, *, by_sql: bool = False) -> DeltaTable:
+    def table(self, name: str, way: Way = Way.TASKS) -> DeltaTable:
         """Return a table as a client finds it."""
-        schema = (self.sql if by_sql else self.arrow).schema(Call(), self.schema)
+        schema = self.catalogs[way].schema(Call(), self.schema)
         assert schema is not None
         table = schema.table(Call(), name)
         assert isinstance(table, DeltaTable)
         return table
 
     def read(
-        self, name: str, options: ScanOptions | None = None, call: Call | None = None, *, by_sql: bool = False
+        self, name: str, options: ScanOptions | None = None, call: Call | None = None, way: Way = Way.TASKS
     ) -> pa.Table:
         """Return what a scan gives."""
-        table = self.table(name, by_sql=by_sql)
+        table = self.table(name, way)
         return table.scan(call or Call(), options or ScanOptions()).read_all()
 
     def rows(self, name: str, options: ScanOptions | None = None) -> list[Row]:
-        """Return the rows of a scan, which are the same in both ways."""
-        arrow = self.read(name, options)
-        sql = self.read(name, options, by_sql=True)
-        assert arrow.schema.equals(sql.schema, check_metadata=True)
-        found = ordered(arrow.to_pylist())
-        assert found == ordered(sql.to_pylist())
-        return found
+        """Return the rows of a scan, which are the same in every way."""
+        tables = {way: self.read(name, options, way=way) for way in Way}
+        expected = tables.pop(Way.SQL)
+        rows = ordered(expected.to_pylist())
+        for way, table in tables.items():
+            assert table.schema.equals(expected.schema, check_metadata=True), way
+            assert ordered(table.to_pylist()) == rows, way
+        return rows
 
     def spark_rows(self, name: str, version: int | None = None) -> list[Row]:
         """Return the rows of a table as Spark tells them."""
@@ -73,7 +100,7 @@ class Lake:
         return ordered(reader.load(str(self.root(name))).toArrow().to_pylist())
 
     def agreed(self, name: str, version: int | None = None) -> list[Row]:
-        """Return the rows of a version: both ways and Spark tell the same."""
+        """Return the rows of a version: every way and Spark tell the same."""
         point = None if version is None else at_version(version)
         found = self.rows(name, ScanOptions(time_point=point))
         assert found == self.spark_rows(name, version)

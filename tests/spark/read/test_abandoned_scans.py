@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import CancelledError, DeadlineExceededError
-from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read import sql_scan
 from sparkport.spark.read.splits import SplitSizes
@@ -53,8 +52,8 @@ def eventually(condition: Callable[[], bool], seconds: float = _PATIENCE) -> flo
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the lake, read in many small units."""
-    engine = Engine(spark_host, sizes=SplitSizes(first_task=700, task=700))
-    yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
+    engine = Engine(spark_host, sizes=SplitSizes(in_server=0, first_task=700, task=700))
+    yield lake.with_engine(engine)
     engine.jobs.close()
 
 

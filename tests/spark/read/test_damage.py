@@ -15,7 +15,7 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import NotFoundError, PreconditionError, SparkportError
 from tests.spark.delta.handwritten import FIELDS, HandwrittenTable, add, metadata, protocol
-from tests.spark.read.lake import Lake, ids
+from tests.spark.read.lake import Lake, Way, ids
 
 
 def written(lake: Lake, name: str) -> Path:
@@ -35,41 +35,41 @@ def checked(error: SparkportError) -> str:
     return text
 
 
-def refusal(lake: Lake, name: str, options: ScanOptions | None = None, *, by_sql: bool = False) -> str:
+def refusal(lake: Lake, name: str, options: ScanOptions | None = None, way: Way = Way.TASKS) -> str:
     """Return why a table cannot be read."""
     with pytest.raises(SparkportError) as caught:
-        lake.read(name, options, by_sql=by_sql)
+        lake.read(name, options, way=way)
     assert isinstance(caught.value, NotFoundError | PreconditionError)
     return checked(caught.value)
 
 
 def listed(lake: Lake) -> list[str]:
     """Return the names of the tables that a client sees."""
-    schema = lake.arrow.schema(Call(), lake.schema)
+    schema = lake.catalog.schema(Call(), lake.schema)
     assert schema is not None
     tables = schema.tables(Call())
     assert all(table.arrow_schema is not None for table in tables)
     return [table.name for table in tables]
 
 
-@pytest.mark.parametrize("by_sql", [False, True])
-def test_a_missing_file_is_told(lake: Lake, by_sql: bool) -> None:
+@pytest.mark.parametrize("way", Way)
+def test_a_missing_file_is_told(lake: Lake, way: Way) -> None:
     """A data file that is gone is no empty one."""
-    name = f"missing-{by_sql}"
+    name = f"missing-{way}"
     written(lake, name).unlink()
 
-    assert refusal(lake, name, by_sql=by_sql) == (
+    assert refusal(lake, name, way=way) == (
         f"a data file of table '{lake.schema}.{name}' was not found:"
         " the log names it, but it is missing from the storage"
     )
     assert lake.table(name).snapshot(Call(), None).row_count == 3
 
 
-@pytest.mark.parametrize("by_sql", [False, True])
+@pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "middle"])
-def test_a_damaged_file_is_told(lake: Lake, damage: str, by_sql: bool) -> None:
+def test_a_damaged_file_is_told(lake: Lake, damage: str, way: Way) -> None:
     """A file that is not the Parquet it should be gives an error and no rows."""
-    name = f"{damage}-{by_sql}"
+    name = f"{damage}-{way}"
     path = written(lake, name)
     data = path.read_bytes()
     damaged = {
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_told(lake: Lake, damage: str, by_sql: bool) -> None:
     }
     path.write_bytes(damaged[damage])
 
-    assert refusal(lake, name, by_sql=by_sql) == (
+    assert refusal(lake, name, way=way) == (
         f"a data file of table '{lake.schema}.{name}' cannot be read: it is damaged, or not what the log says"
     )
 
@@ -107,10 +107,10 @@ def test_a_damaged_deletion_vector_is_told(lake: Lake) -> None:
         checksum.unlink()
 
     assert "a deletion vector of table" in refusal(lake, "vector")
-    assert refusal(lake, "vector", by_sql=True)
+    assert refusal(lake, "vector", way=Way.SQL)
     path.unlink()
     assert "is missing" in refusal(lake, "vector")
-    assert refusal(lake, "vector", by_sql=True)
+    assert refusal(lake, "vector", way=Way.SQL)
 
 
 _WRONG_SCHEMAS: list[Any] = [
@@ -155,7 +155,7 @@ def test_a_table_whose_log_makes_no_sense_is_left_out(lake: Lake) -> None:
     ):
         assert name not in names
         assert "is damaged at version 0" in refusal(lake, name)
-        assert "is damaged at version 0" in refusal(lake, name, by_sql=True)
+        assert "is damaged at version 0" in refusal(lake, name, way=Way.SQL)
     assert not {"begun", "no log at all", "file"} & set(names)
     assert "is damaged" in refusal(lake, "gap")
 

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
-from tests.spark.read.lake import Lake
+from tests.spark.read.lake import Lake, Way
 
 _TYPES = """
     id INT, b BOOLEAN, i8 TINYINT, i16 SMALLINT, i64 BIGINT, f FLOAT, d DOUBLE, n DECIMAL(9,2),
@@ -44,7 +44,7 @@ def test_every_plain_type_is_read_alike(lake: Lake, timestamps: str) -> None:
     lake.run(name, f"CREATE TABLE {{t}} ({_TYPES}) USING delta")
     lake.run(name, "INSERT INTO {t} VALUES " + ", ".join(f"({row})" for row in _VALUES))
     lake.spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    arrow, sql = lake.read(name), lake.read(name, by_sql=True)
+    arrow, sql = lake.read(name), lake.read(name, way=Way.SQL)
     comparable = [column for column in arrow.column_names if column != "f"]
     found = {row["id"]: row for row in arrow.to_pylist()}
 

@@ -26,10 +26,10 @@ from sparkport.catalog.predicates import (
 )
 from sparkport.errors import NotFoundError
 from sparkport.spark.read import arrow_scan
-from sparkport.spark.read.arrow_scan import FileScan
+from sparkport.spark.read.file_scan import FileScan
 from sparkport.spark.read.splits import ScanTask
 from sparkport.spark.worker.parquet import FileSlice, ReadPlan
-from tests.spark.read.lake import Lake, ids
+from tests.spark.read.lake import Lake, Way, ids
 
 _ROWS = [
     {
@@ -206,7 +206,7 @@ def test_a_count_needs_no_job(lake: Lake, watched: Watched) -> None:
     counts = [table.scan(Call(), part).read_all().num_rows for part in parts]
 
     assert sum(counts) == 400
-    assert lake.read("orders", ScanOptions(()), by_sql=True).num_rows == 400
+    assert lake.read("orders", ScanOptions(()), way=Way.SQL).num_rows == 400
     assert table.snapshot(Call(), None).row_count == 400
     assert watched.plans == []
     assert len(tracker.getJobIdsForGroup(None)) == before
@@ -217,15 +217,15 @@ def test_a_limit_ends_a_scan(lake: Lake) -> None:
     """A limit without a filter is kept exactly; with one it is the client's, who filters again."""
     for limit in (1, 99, 250, 400, 1000):
         assert lake.read("orders", ScanOptions(limit=limit)).num_rows == min(limit, 400)
-        assert lake.read("orders", ScanOptions(limit=limit), by_sql=True).num_rows == min(limit, 400)
+        assert lake.read("orders", ScanOptions(limit=limit), way=Way.SQL).num_rows == min(limit, 400)
     assert lake.read("orders", ScanOptions(limit=0)).num_rows == 400
     assert len(ids(lake.read("orders", ScanOptions(limit=5, filter=_LATE)))) == 100
 
 
 def test_unknown_columns_are_named(lake: Lake) -> None:
     """A column that is not there is told with the one that may be meant."""
-    for by_sql in (False, True):
+    for way in Way:
         with pytest.raises(NotFoundError, match=r"column 'dya' not found. Did you mean 'day'"):
-            lake.read("orders", ScanOptions(("dya",)), by_sql=by_sql)
+            lake.read("orders", ScanOptions(("dya",)), way=way)
     with pytest.raises(NotFoundError, match="column 'nope' not found"):
         lake.table("orders").column_statistics(Call(), "nope")

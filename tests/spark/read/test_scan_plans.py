@@ -37,7 +37,7 @@ def table(lake: Lake) -> str:
 @pytest.fixture
 def catalog(spark_host: SparkHost) -> Iterator[SparkCatalog]:
     """Return a catalog that makes an endpoint of each file."""
-    engine = Engine(spark_host, sizes=SplitSizes(endpoint=1, first_task=1, task=1))
+    engine = Engine(spark_host, sizes=SplitSizes(in_server=0, endpoint=1, first_task=1, task=1))
     yield SparkCatalog(engine)
     engine.jobs.close()
 

@@ -10,18 +10,19 @@ import pytest
 from sparkport.catalog import Call, ScanOptions, ScanSlice
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.errors import NotFoundError
-from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.session.host import SparkHost
-from tests.spark.read.lake import Lake, ids
+from tests.spark.read.lake import Lake, Way, ids
 
 
 @pytest.fixture
 def finely(lake: Lake, spark_host: SparkHost) -> Iterator[Lake]:
     """Return the same lake, read in many small parts."""
-    engine = Engine(spark_host, sizes=SplitSizes(endpoint=4_000, first_task=500, task=1_500, max_endpoints=7))
-    yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
+    engine = Engine(
+        spark_host, sizes=SplitSizes(in_server=0, endpoint=4_000, first_task=500, task=1_500, max_endpoints=7)
+    )
+    yield lake.with_engine(engine)
     engine.jobs.close()
 
 
@@ -67,12 +68,12 @@ def test_slices_of_filtered_files_are_together_the_matches(finely: Lake) -> None
 
 def test_slices_by_spark_sql_are_together_the_table(lake: Lake) -> None:
     """Where a scan cannot be cut, the first slice has it all."""
-    parts = [lake.read("steps", ScanOptions(slice=ScanSlice(i, 3)), by_sql=True).num_rows for i in range(3)]
+    parts = [lake.read("steps", ScanOptions(slice=ScanSlice(i, 3)), way=Way.SQL).num_rows for i in range(3)]
     counts = [
-        lake.read("steps", ScanOptions((), slice=ScanSlice(i, 3)), by_sql=True).num_rows for i in range(3)
+        lake.read("steps", ScanOptions((), slice=ScanSlice(i, 3)), way=Way.SQL).num_rows for i in range(3)
     ]
 
-    assert lake.table("steps", by_sql=True).slice_count(Call(), ScanOptions()) == 1
+    assert lake.table("steps", way=Way.SQL).slice_count(Call(), ScanOptions()) == 1
     assert parts == [22_977, 0, 0]
     assert counts == [22_977, 0, 0]
 
@@ -80,9 +81,9 @@ def test_slices_by_spark_sql_are_together_the_table(lake: Lake) -> None:
 @pytest.mark.parametrize("index", [-1, 3])
 def test_a_slice_that_is_not_there_is_told(lake: Lake, index: int) -> None:
     """A slice beyond the last is no empty one."""
-    for by_sql in (False, True):
+    for way in Way:
         with pytest.raises(NotFoundError, match=f"slice '{index}' not found"):
-            lake.read("steps", ScanOptions(slice=ScanSlice(index, 3)), by_sql=by_sql)
+            lake.read("steps", ScanOptions(slice=ScanSlice(index, 3)), way=way)
 
 
 def test_a_pinned_state_stays_while_others_write(finely: Lake) -> None:
@@ -99,7 +100,7 @@ def test_a_pinned_state_stays_while_others_write(finely: Lake) -> None:
 
     assert first["id"].to_pylist() + rest["id"].to_pylist() == before
     assert ids(finely.read("steps", options)) == before
-    assert sorted(ids(finely.read("steps", options, by_sql=True))) == _EXPECTED
+    assert sorted(ids(finely.read("steps", options, way=Way.SQL))) == _EXPECTED
     assert table.snapshot(Call(), pin.time_point) == pin
     assert (pin.row_count, newest.row_count) == (22_977, 17_983)
     assert sorted(ids(finely.read("steps"))) == [*(n for n in _EXPECTED if n >= 5000), 1_000_000]

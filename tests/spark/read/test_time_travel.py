@@ -10,7 +10,7 @@ import pytest
 
 from sparkport.catalog import Call, ScanOptions, TimePoint, TimeUnit
 from sparkport.errors import InvalidRequestError, NotFoundError
-from tests.spark.read.lake import Lake, at_time, at_version, ids
+from tests.spark.read.lake import Lake, Way, at_time, at_version, ids
 
 _START = datetime(2024, 3, 31, 0, 30, tzinfo=UTC)
 
@@ -102,9 +102,9 @@ def test_a_snapshot_is_one_state_of_one_table(lake: Lake) -> None:
 )
 def test_a_state_that_is_not_there_is_told(lake: Lake, point: TimePoint, text: str) -> None:
     """The message says what there is, or the time that was understood."""
-    for by_sql in (False, True):
+    for way in Way:
         with pytest.raises(NotFoundError, match=text):
-            lake.read("history", ScanOptions(time_point=point), by_sql=by_sql)
+            lake.read("history", ScanOptions(time_point=point), way=way)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_vacuumed_and_cleaned_up_versions_are_told(lake: Lake) -> None:
     gone = r"data files of table '.*vacuumed' not found: .* was vacuumed"
     table = lake.table("vacuumed")
 
-    for by_sql in (False, True):
+    for way in Way:
         with pytest.raises(NotFoundError, match=gone):
-            lake.read("vacuumed", ScanOptions(time_point=at_version(1)), by_sql=by_sql)
+            lake.read("vacuumed", ScanOptions(time_point=at_version(1)), way=way)
     (lake.root("vacuumed") / "_delta_log" / f"{0:020d}.json").unlink()
     with pytest.raises(NotFoundError, match=r"version 0 of .* not found: versions 2 to 5 are available"):
         table.snapshot(Call(), at_version(0))

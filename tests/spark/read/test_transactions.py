@@ -12,12 +12,12 @@ from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
-from tests.spark.read.lake import Lake, at_version, ids
+from tests.spark.read.lake import Lake, Way, at_version, ids
 
 
 def drop(lake: Lake, name: str) -> None:
     """Drop a table, and let Spark know."""
-    SparkSchema(lake.schema, lake.arrow.tables).drop_table(Call(), name, DropTableOptions())
+    SparkSchema(lake.schema, lake.catalog.tables).drop_table(Call(), name, DropTableOptions())
     log_cache.forget(str(lake.root(name)), lake.spark)
 
 
@@ -25,7 +25,7 @@ def test_all_tables_are_as_at_the_first_use(lake: Lake) -> None:
     """The first read fixes every table, also those that are read for the first time later."""
     for name in ("left", "right"):
         lake.run(name, "CREATE TABLE {t} (id INT) USING delta", "INSERT INTO {t} VALUES (1)")
-    transactions = lake.arrow.transactions
+    transactions = lake.catalog.transactions
     unused = Call(transaction_id=transactions.begin_transaction(Call()))
     call = Call(transaction_id=transactions.begin_transaction(Call()))
     first = ids(lake.read("left", call=call))
@@ -55,7 +55,7 @@ def test_another_table_of_the_name_is_another_table(lake: Lake, *, reads_first: 
     make = "CREATE TABLE {t} (id INT) USING delta"
     again, other = f"again_{reads_first}", f"other_{reads_first}"
     lake.run(again, make, "INSERT INTO {t} VALUES (1)", "INSERT INTO {t} VALUES (2)")
-    transactions = lake.arrow.transactions
+    transactions = lake.catalog.transactions
     call = Call(transaction_id=transactions.begin_transaction(Call()))
     lake.run(other, make)
     lake.read(again if reads_first else other, call=call)
@@ -75,7 +75,7 @@ def test_longer_history_of_another_table_is_not_taken_for_the_old_one(lake: Lake
     make = "CREATE TABLE {t} (id INT) USING delta"
     lake.run("longer", make, "INSERT INTO {t} VALUES (1)")
     lake.run("used", make)
-    transactions = lake.arrow.transactions
+    transactions = lake.catalog.transactions
     call = Call(transaction_id=transactions.begin_transaction(Call()))
     lake.read("used", call=call)
     drop(lake, "longer")
@@ -92,7 +92,7 @@ def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:
     before = catalog.catalog_version(Call()).version
     transaction = catalog.transactions.begin_transaction(Call())
     call = Call(transaction_id=transaction)
-    table = Lake(lake.spark, catalog, lake.sql, lake.schema).table("idle")
+    table = lake.with_engine(catalog.engine).table("idle")
 
     with pytest.raises(TransactionNotActiveError, match=r"is not active .state: aborted."):
         table.snapshot(call, None)
@@ -104,22 +104,24 @@ def test_an_idle_transaction_expires(lake: Lake, spark_host: SparkHost) -> None:
 def test_own_writes_between_those_of_others_are_not_read_by_spark_sql(lake: Lake) -> None:
     """Spark SQL reads whole versions: statements of such a transaction are ABORTED, and change nothing."""
     columns = pa.schema({"id": pa.int64()})
-    SparkSchema(lake.schema, lake.sql.tables).create_table(Call(), "mixed", columns, CreateTableOptions())
-    table = lake.table("mixed", by_sql=True)
+    SparkSchema(lake.schema, lake.catalogs[Way.SQL].tables).create_table(
+        Call(), "mixed", columns, CreateTableOptions()
+    )
+    table = lake.table("mixed", way=Way.SQL)
     table.insert(Call(), pa.table({"id": [1, 2]}, columns).to_reader())
-    call = Call(transaction_id=lake.sql.transactions.begin_transaction(Call()))
-    rows = lake.read("mixed", call=call, by_sql=True)
+    call = Call(transaction_id=lake.catalogs[Way.SQL].transactions.begin_transaction(Call()))
+    rows = lake.read("mixed", call=call, way=Way.SQL)
     table.insert(call, pa.table({"id": [3]}, columns).to_reader())
-    alone = ids(lake.read("mixed", call=call, by_sql=True))
+    alone = ids(lake.read("mixed", call=call, way=Way.SQL))
     table.insert(Call(), pa.table({"id": [4]}, columns).to_reader())
     table.insert(call, pa.table({"id": [5]}, columns).to_reader())
     row_ids = pa.array(rows["rowid"].to_pylist()[:1], pa.int64())
 
     assert sorted(alone) == [1, 2, 3]
     with pytest.raises(ConflictError, match="begin a new transaction"):
-        lake.read("mixed", call=call, by_sql=True)
+        lake.read("mixed", call=call, way=Way.SQL)
     with pytest.raises(ConflictError, match="begin a new transaction"):
         table.delete(call, row_ids)
     with pytest.raises(ConflictError, match="begin a new transaction"):
         table.update(call, row_ids, pa.table({"id": [9]}, columns).to_reader())
-    assert sorted(ids(lake.read("mixed", by_sql=True))) == [1, 2, 3, 4, 5]
+    assert sorted(ids(lake.read("mixed", way=Way.SQL))) == [1, 2, 3, 4, 5]

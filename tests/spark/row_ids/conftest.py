@@ -10,20 +10,17 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.spark.catalog.catalog import SparkCatalog
-from sparkport.spark.engine import Engine
-from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.session.host import SparkHost
-from tests.spark.read.lake import Lake
+from tests.spark.read.lake import Lake, Way
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, spark_host: SparkHost) -> Iterator[Lake]:
-    """Return two servers on one folder, of which the second reads by Spark SQL alone."""
-    engines = Engine(spark_host, adopts=True), Engine(spark_host, adopts=True, read_mode=ReadMode.SQL)
-    catalogs = SparkCatalog(engines[0]), SparkCatalog(engines[1])
-    made = catalogs[0].create_schema(Call(), f"identity_{next(_numbers)}", CreateSchemaOptions())
-    yield Lake(spark, *catalogs, made.name)
-    for engine in engines:
-        engine.jobs.close()
+    """Return servers on one folder, each of which reads in its own way."""
+    catalogs = {way: SparkCatalog(way.engine(spark_host, adopts=True)) for way in Way}
+    made = catalogs[Way.TASKS].create_schema(Call(), f"identity_{next(_numbers)}", CreateSchemaOptions())
+    yield Lake(spark, catalogs, made.name)
+    for catalog in catalogs.values():
+        catalog.engine.jobs.close()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkport.catalog import Call
 from sparkport.spark.table import DeltaTable
-from tests.spark.read.lake import Lake
+from tests.spark.read.lake import Lake, Way
 
 
 def delete(table: DeltaTable, ids: list[int], call: Call | None = None) -> int:
@@ -18,9 +18,9 @@ def delete(table: DeltaTable, ids: list[int], call: Call | None = None) -> int:
     return table.delete(call or Call(), pa.array(ids, pa.int64())).affected_rows
 
 
-def ids_of(lake: Lake, name: str, *, by_sql: bool = False) -> dict[int, int]:
+def ids_of(lake: Lake, name: str, way: Way = Way.TASKS) -> dict[int, int]:
     """Return the row ids by the values of the column `id`."""
-    found = lake.read(name, by_sql=by_sql)
+    found = lake.read(name, way=way)
     return dict(zip(found["id"].to_pylist(), found["rowid"].to_pylist(), strict=True))
 
 

@@ -11,10 +11,9 @@ from deltalake import write_deltalake
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import ConflictError, PreconditionError, UnsupportedOperationError
-from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
 from sparkport.spark.row_ids.allocator import RowIdAllocator
-from tests.spark.read.lake import Lake, at_version
+from tests.spark.read.lake import Lake, Way, at_version
 from tests.spark.row_ids.tables import actions, delete, ids_of, newest
 
 _SPARK = (
@@ -70,9 +69,9 @@ def test_tables_of_others_are_adopted_by_their_first_change(lake: Lake, kind: st
     assert {kind for kind, _ in commit} >= {"metaData", "add", "remove"}
     assert min(ids.values()) >= 0
     assert len(set(ids.values())) == 8
-    assert ids_of(lake, kind, by_sql=True) == ids
+    assert ids_of(lake, kind, way=Way.SQL) == ids
 
-    assert delete(lake.table(kind, by_sql=True), [ids[9], ids[1]]) == 2
+    assert delete(lake.table(kind, way=Way.SQL), [ids[9], ids[1]]) == 2
     rows = pa.table({"part": ["new"]})
     assert table.update(Call(), pa.array([ids[7]]), rows.to_reader()).affected_rows == 1
     left = {key: number for key, number in ids.items() if key not in {1, 9}}
@@ -107,7 +106,7 @@ def test_what_may_not_be_adopted_is_listed_without_ids(lake: Lake) -> None:
     lake.run("free", "CREATE TABLE {t} (id INT) USING delta")
     engine = Engine(lake.engine.host)
     try:
-        strict = Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema).table("free")
+        strict = lake.with_engine(engine).table("free")
         tables = [strict, *map(lake.table, ("kept", "only", "tracked", "direct"))]
 
         for table in tables:
@@ -209,7 +208,7 @@ def test_commits_of_others_during_an_adoption_are_kept(lake: Lake, monkeypatch: 
     assert sorted(found["id"].to_pylist()) == [1, 3, 4, 5, 6, 7]
     assert min(ids.values()) >= 0
     assert len(set(ids.values())) == 6
-    assert ids_of(lake, "crowded", by_sql=True) == ids
+    assert ids_of(lake, "crowded", way=Way.SQL) == ids
     assert delete(table, [ids[6], ids[7]]) == 2
     assert sorted(row["id"] for row in lake.spark_rows("crowded")) == [1, 3, 4, 5]
 

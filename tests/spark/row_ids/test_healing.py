@@ -19,14 +19,14 @@ from sparkport.spark.model.columns import table_columns
 from sparkport.spark.read.planning import matching_files
 from sparkport.spark.row_ids.allocator import RowIdAllocator
 from sparkport.spark.table import DeltaTable
-from tests.spark.read.lake import Lake
+from tests.spark.read.lake import Lake, Way
 from tests.spark.row_ids.tables import actions, delete, ids_of, newest
 
 
 def _made(lake: Lake, name: str, columns: pa.Schema | None = None) -> DeltaTable:
     """Return a table of our own with two files of rows that have ids."""
     columns = columns or pa.schema({"id": pa.int64(), "s": pa.string()})
-    table = SparkSchema(lake.schema, lake.arrow.tables).create_table(
+    table = SparkSchema(lake.schema, lake.catalog.tables).create_table(
         Call(), name, columns, CreateTableOptions()
     )
     for start in (1, 3):
@@ -54,7 +54,7 @@ def test_rows_of_outside_writers_get_ids(lake: Lake) -> None:
     assert not unknown.minimum.is_valid
     assert sorted(counted["rowid"].to_pylist()) == sorted(shown.values())
 
-    tables = [table, lake.table("healed", by_sql=True)]
+    tables = [table, lake.table("healed", way=Way.SQL)]
     reader = Call(transaction_id=lake.engine.transactions.begin_transaction(Call()))
     assert table.snapshot(reader, None).row_count == 7
     together = threading.Barrier(3)
@@ -83,7 +83,7 @@ def test_rows_of_outside_writers_get_ids(lake: Lake) -> None:
     with pytest.raises(PreconditionError, match="provisional"):
         delete(table, [own[1], shown[7]])
     assert delete(table, [own[1], ids[7]], reader) == 2
-    assert sorted(ids_of(lake, "healed", by_sql=True)) == [2, 3, 4, 5, 6]
+    assert sorted(ids_of(lake, "healed", way=Way.SQL)) == [2, 3, 4, 5, 6]
 
 
 def test_writers_that_come_between_lose_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_ids_of_a_wide_table_have_statistics(lake: Lake) -> None:
     some = ScanOptions(filter=_compared(ComparisonOperator.EQUAL, ids[1]))
 
     assert [row["id"] for row in lake.rows("wide", some)] == [1]
-    assert _files(lake.arrow, table, some) == 1
+    assert _files(lake.catalog, table, some) == 1
     assert delete(table, [ids[3]]) == 1
     assert sorted(ids_of(lake, "wide")) == [1, 2, 4]
 

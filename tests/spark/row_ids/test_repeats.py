@@ -12,7 +12,6 @@ import pytest
 
 from sparkport.catalog import Call, CreateTableOptions
 from sparkport.errors import CancelledError, InvalidRequestError, PreconditionError, UnavailableError
-from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.transaction import CommitResult
@@ -25,7 +24,7 @@ _COLUMNS = pa.schema({"id": pa.int64(), "s": pa.string()})
 
 
 def _made(lake: Lake, name: str) -> DeltaTable:
-    return SparkSchema(lake.schema, lake.arrow.tables).create_table(
+    return SparkSchema(lake.schema, lake.catalog.tables).create_table(
         Call(), name, _COLUMNS, CreateTableOptions()
     )
 
@@ -48,7 +47,7 @@ def _keyed(key: str) -> Call:
 def later(lake: Lake) -> Iterator[Lake]:
     """Return the same folder after a restart: nothing is known but what the log says."""
     engine = Engine(lake.engine.host, adopts=True)
-    yield Lake(lake.spark, SparkCatalog(engine), lake.sql, lake.schema)
+    yield lake.with_engine(engine)
     engine.jobs.close()
 
 

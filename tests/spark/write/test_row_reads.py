@@ -11,7 +11,8 @@ from sparkport.catalog import Call, CreateTableOptions
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import ConstraintViolationError
 from sparkport.spark.catalog.schema import SparkSchema
-from sparkport.spark.read.arrow_scan import ArrowScan, FileScan
+from sparkport.spark.read.arrow_scan import ArrowScan
+from sparkport.spark.read.file_scan import FileScan
 from sparkport.spark.table import DeltaTable
 
 _COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])

@@ -1,10 +1,11 @@
-"""Scans by Spark tasks that decode Parquet with Arrow: rows never become objects of the JVM."""
+"""Scans that decode Parquet with Arrow, small ones in the server and others in Spark's tasks."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,56 +13,20 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.model.columns import TableColumn
-from sparkport.spark.read.splits import ScanTask, SplitSizes, file_slice, scan_tasks
+from sparkport.spark.read.file_scan import FileScan
+from sparkport.spark.read.local_scan import LocalScan
+from sparkport.spark.read.splits import ScanTask, SplitSizes, scan_tasks
 from sparkport.spark.read.spool import read_spool_file, spool_folder
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.spark.worker import julian_dates, parquet
-from sparkport.spark.worker.parquet import FileSlice, ReadPlan
 
 _REMOTE_AHEAD = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FileScan:
-    """Files of a table and how a task reads them.
-
-    `first_numbers` are, by path, the numbers of rows without an id; `file_numbers` are what tells files
-    apart in rows that say where they are.
-    """
-
-    table: str
-    root: str
-    files: Sequence[DataFile]
-    columns: Sequence[TableColumn]
-    plan: ReadPlan
-    first_numbers: Mapping[str, int]
-    file_numbers: Mapping[str, int]
-
-    @property
-    def column_share(self) -> float:
-        """How much of each file is read."""
-        read = {column.physical.name for column in (*self.plan.columns, *self.plan.filter_columns)}
-        return min(1.0, max(1, len(read)) / max(1, len(self.columns)))
-
-    def slices(self, task: ScanTask) -> list[FileSlice]:
-        """Return what a task needs to know to read its ranges."""
-        return [
-            file_slice(
-                part,
-                self.root,
-                self.columns,
-                self.first_numbers.get(part.file.path),
-                self.file_numbers.get(part.file.path),
-            )
-            for part in task.ranges
-        ]
-
-
 class ArrowScan:
-    """Reads files through Spark tasks.
+    """Reads files with Arrow: rows never become objects of the JVM.
 
+    Few of them are read in the server, without Spark, the others through Spark tasks.
     On the server's own machine tasks leave their rows in a folder that only its user can
     open, and the server maps them into memory: nothing is copied, and a client that
     stalls holds no task. From elsewhere the rows come as the results of the job.
@@ -72,13 +37,17 @@ class ArrowScan:
         self._sizes = sizes
         self._is_local = jobs.host.capabilities.local_tasks
         self._ahead = jobs.host.settings.cores + 1 if self._is_local else _REMOTE_AHEAD
+        self._in_server = LocalScan(os.cpu_count() or 1)
         if not self._is_local:
             # Executors elsewhere have pyarrow, but not sparkport.
             for shipped in (parquet, julian_dates):
                 cloudpickle.register_pickle_by_value(shipped)  # type: ignore[no-untyped-call]
 
     def read(self, call: Call, scan: FileScan) -> Iterator[pa.RecordBatch]:
-        """Yield the stored values of the columns, in the order of the files."""
+        """Return the stored values of the columns, in the order of the files."""
+        batches = self._in_server.begin(call, scan) if scan.in_server else None
+        if batches is not None:
+            return batches
         tasks = list(scan_tasks(scan.files, self._sizes, share=scan.column_share, small=self._ahead - 1))
         scan = replace(scan, plan=replace(scan.plan, threads=len(tasks) == 1))
         return self._spooled(call, scan, tasks) if self._is_local else self._collected(call, scan, tasks)

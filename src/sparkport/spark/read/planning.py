@@ -19,6 +19,7 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate
+from sparkport.spark.read.file_scan import bytes_read
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.splits import SplitSizes, all_or_none, endpoint_count, files_of
 from sparkport.spark.row_ids.provisional import first_numbers, lacks_all_ids
@@ -32,7 +33,8 @@ class ScanPlan:
     """A scan of one snapshot: whoever reads a slice of it decides nothing anew.
 
     `files` are those in which a row may match. `sql_reason` says why Spark SQL has to read them, None if
-    Arrow can. `first_numbers` are, by file, the numbers that rows without an id get in its place.
+    Arrow can; `in_server` that it is small enough for the server itself. `first_numbers` are, by file,
+    the numbers that rows without an id get in its place.
     """
 
     options: ScanOptions
@@ -40,6 +42,7 @@ class ScanPlan:
     arrow_schema: pa.Schema
     files: tuple[DataFile, ...]
     sql_reason: str | None
+    in_server: bool
     read: ReadPlan
     first_numbers: Mapping[str, int]
     slice_count: int
@@ -66,22 +69,25 @@ def plan_scan(
     files = matching_files(snapshot, columns, options.filter) if reason is None else list(snapshot.files)
     tested = _tested(columns, options.filter)
     expression = arrow_expression(options.filter, {c.exact.name: c.target() for c in tested})
+    read = ReadPlan(
+        columns=tuple(column.read for column in projected),
+        by_id=mapping_mode(snapshot.metadata) == "id",
+        filter=expression,
+        filter_columns=() if expression is None else tuple(column.read for column in tested),
+        batch_rows=min(options.batch_size or _BATCH_ROWS, _BATCH_ROWS),
+        id_name=next((column.physical.name for column in columns if is_rowid(column.exact)), ""),
+    )
+    size = bytes_read(read, columns, files)
     return ScanPlan(
         options=replace(options, time_point=None, slice=None),
         columns=projected,
         arrow_schema=pa.schema([column.exact for column in projected], arrow_schema.metadata),
         files=tuple(files),
         sql_reason=reason,
-        read=ReadPlan(
-            columns=tuple(column.read for column in projected),
-            by_id=mapping_mode(snapshot.metadata) == "id",
-            filter=expression,
-            filter_columns=() if expression is None else tuple(column.read for column in tested),
-            batch_rows=min(options.batch_size or _BATCH_ROWS, _BATCH_ROWS),
-            id_name=next((column.physical.name for column in columns if is_rowid(column.exact)), ""),
-        ),
+        in_server=size <= sizes.in_server,
+        read=read,
         first_numbers=missing_ids(snapshot, (*projected, *tested)),
-        slice_count=endpoint_count(files, sizes) if reason is None else 1,
+        slice_count=endpoint_count(files, size, sizes) if reason is None else 1,
     )
 
 

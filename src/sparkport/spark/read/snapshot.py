@@ -39,8 +39,9 @@ from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.errors import MissingDataFileError, VacuumedError, too_new
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read import sql_scan
-from sparkport.spark.read.arrow_scan import ArrowScan, FileScan
+from sparkport.spark.read.arrow_scan import ArrowScan
 from sparkport.spark.read.collecting import Collector
+from sparkport.spark.read.file_scan import FileScan, bytes_read
 from sparkport.spark.read.metadata_only import metadata_only_rows
 from sparkport.spark.read.mode import ReadMode
 from sparkport.spark.read.planning import ScanPlan, matching_files, missing_ids, plan_scan, sql_reason
@@ -176,7 +177,8 @@ class TableSnapshot:
         )
         numbers = {file.path: number for number, file in enumerate(self.state.files)}
         files = self.files_by_id(ids)
-        scan = FileScan(self.table, self.log.root, files, self.columns, plan, {}, numbers)
+        in_server = bytes_read(plan, self.columns, files) <= self.reader.sizes.in_server
+        scan = FileScan(self.table, self.log.root, files, self.columns, plan, {}, numbers, in_server)
         batches = self.reader.arrow_scan.read(call.outside_transaction(), scan)
         arrow_schema = pa.schema([*(column.stored for column in columns), *_PLACE_FIELDS])
         collector = Collector(held, arrow_schema, 1 + len(_PLACE_FIELDS), max_bytes)
@@ -211,7 +213,8 @@ class TableSnapshot:
             if rows is not None:
                 return rows
         if plan.sql_reason is None:
-            scan = FileScan(self.table, root, files, self.columns, plan.read, plan.first_numbers, {})
+            numbers = plan.first_numbers
+            scan = FileScan(self.table, root, files, self.columns, plan.read, numbers, {}, plan.in_server)
             return self.reader.arrow_scan.read(call, scan)
         if not files:
             return iter(())

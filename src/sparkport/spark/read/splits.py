@@ -21,6 +21,7 @@ from sparkport.spark.worker.parquet import FileSlice
 FILE_NUMBER = "\0file"
 """The name of the column that has, on request, the number of the file that a row is from."""
 _MIB = 1 << 20
+DEFAULT_LOCAL_SCAN_BYTES = 64 * _MIB
 _END = 1 << 62
 
 
@@ -28,9 +29,11 @@ _END = 1 << 62
 class SplitSizes:
     """Target sizes of the parts of a scan, in bytes of Parquet that have to be read.
 
-    A scan begins with small tasks, so that its first rows come soon.
+    A scan begins with small tasks, so that its first rows come soon. One of at most `in_server` bytes
+    needs no tasks at all.
     """
 
+    in_server: int = DEFAULT_LOCAL_SCAN_BYTES
     endpoint: int = 256 * _MIB
     first_task: int = 8 * _MIB
     task: int = 32 * _MIB
@@ -53,10 +56,9 @@ class ScanTask:
     ranges: tuple[ByteRange, ...]
 
 
-def endpoint_count(files: Sequence[DataFile], sizes: SplitSizes) -> int:
-    """Return into how many endpoints a scan of these files is best cut."""
-    total = sum(file.size for file in files)
-    return max(1, min(len(files), sizes.max_endpoints, round(total / sizes.endpoint)))
+def endpoint_count(files: Sequence[DataFile], size: float, sizes: SplitSizes) -> int:
+    """Return into how many endpoints a scan of these files is best cut, of which so many bytes are read."""
+    return max(1, min(len(files), sizes.max_endpoints, round(size / sizes.endpoint)))
 
 
 def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:

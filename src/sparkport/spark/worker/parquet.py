@@ -1,4 +1,4 @@
-"""What runs inside Spark's tasks: decode Parquet with Arrow, give back Arrow.
+"""Decode Parquet with Arrow, inside Spark's tasks or in the server.
 
 Executors need pyarrow but not sparkport: away from the server's own machine this module and
 `julian_dates` are shipped by value, so they import nothing else of the package.
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from sparkport.spark.worker.julian_dates import legacy_columns, rebase
 
 _FIELD_ID = b"PARQUET:field_id"
+_BUFFER_BYTES = 1 << 18  # for each column
 _NOT_STORED = "\0"  # begins the names of columns that are in no file
 POSITION = f"{_NOT_STORED}position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
@@ -72,26 +73,30 @@ class FileSlice:
     first_number: int | None = None
 
 
-def read(plan: ReadPlan, piece: FileSlice) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a piece under the names and types wanted, in the order of the file."""
-    import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
+def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece under the names and types wanted, in the order of the file.
 
-    filesystem, path = _open_filesystem(piece.location)
-    fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
-    metadata = fragment.metadata
-    legacy = legacy_columns(metadata)
-    groups = _row_groups(metadata, piece)
-    if plan.filter is not None and not legacy:  # the statistics are in the other calendar too
-        groups &= _possible(fragment, plan, piece)
-    if not groups:
-        return
+    A batch may have no rows: where nothing passes the filter, the caller still gets to act now and then.
+    A file on a local disk is mapped into memory unless the process must outlive a file that somebody
+    truncates; then it is read in small parts, whatever the size of its row groups.
+    """
+    filesystem, path, is_local = _open_filesystem(piece.location, mapped=mapped)
+    is_buffered = is_local and not mapped
     with filesystem.open_input_file(path) as source:
+        fragment = None if plan.filter is None else _fragment(filesystem, path)
+        metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
+        legacy = legacy_columns(metadata)
+        groups = _row_groups(metadata, piece)
+        if fragment is not None and not legacy:  # the statistics are in the other calendar too
+            groups &= _possible(fragment, plan, piece)
+        if not groups:
+            return
         parquet = pq.ParquetFile(
             source,
             metadata=metadata,
-            pre_buffer=True,
+            pre_buffer=not is_buffered,
+            buffer_size=_BUFFER_BYTES if is_buffered else 0,
             coerce_int96_timestamp_unit="us",
-            memory_map=True,
             read_dictionary=_repetitive(metadata, groups),
         )
         probe = _probe(plan)
@@ -101,10 +106,10 @@ def read(plan: ReadPlan, piece: FileSlice) -> Iterator[pa.RecordBatch]:
                 tested = _group(parquet, group, probe, piece, legacy)
                 reach = max((stop for stop, batch in tested if batch.num_rows), default=None)
                 if reach is None:
+                    yield _no_rows(plan)
                     continue
             for stop, batch in _group(parquet, group, plan, piece, legacy):
-                if batch.num_rows:
-                    yield batch
+                yield batch
                 if reach is not None and stop >= reach:
                     break
 
@@ -120,7 +125,7 @@ def write_spool(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterat
     count = 0
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, arrow_schema) as writer:
         for piece in pieces:
-            for batch in read(plan, piece):
+            for batch in _with_rows(read(plan, piece)):
                 if not os.path.exists(folder):  # noqa: PTH110  (as above)
                     return
                 writer.write_batch(batch)
@@ -134,18 +139,28 @@ def blobs(
     """Return the rows of all pieces, each batch as one binary value: an Arrow message without schema."""
     for _ in rows:
         for piece in pieces:
-            for batch in read(plan, piece):
+            for batch in _with_rows(read(plan, piece)):
                 yield pa.record_batch([pa.array([batch.serialize().to_pybytes()], pa.binary())], ["blob"])
 
 
-def _open_filesystem(location: str) -> tuple[pafs.FileSystem, str]:
+def _no_rows(plan: ReadPlan) -> pa.RecordBatch:
+    fields = [column.wanted for column in plan.columns]
+    return pa.record_batch([pa.nulls(0, field.type) for field in fields], schema=pa.schema(fields))
+
+
+def _with_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch for batch in batches if batch.num_rows)
+
+
+def _open_filesystem(location: str, *, mapped: bool) -> tuple[pafs.FileSystem, str, bool]:
+    """Return a location's file system, its path there, and whether that is a local one."""
     scheme, is_remote, rest = location.partition("://")
     if not is_remote:
-        return pafs.LocalFileSystem(use_mmap=True), location
+        return pafs.LocalFileSystem(use_mmap=mapped), location, True
     authority, _, key = rest.partition("/")
     # The key is no part of the URI: it is not percent-encoded.
     filesystem, base = pafs.FileSystem.from_uri(f"{scheme}://{authority}/")
-    return filesystem, f"{base.rstrip('/')}/{key}"
+    return filesystem, f"{base.rstrip('/')}/{key}", False
 
 
 def _probe(plan: ReadPlan) -> ReadPlan | None:
@@ -193,6 +208,12 @@ def _row_groups(metadata: pq.FileMetaData, piece: FileSlice) -> set[int]:
         if piece.start <= begin + size // 2 < piece.stop:
             found.add(index)
     return found
+
+
+def _fragment(filesystem: pafs.FileSystem, path: str) -> Any:  # noqa: ANN401  (a type of the module below)
+    import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
+
+    return ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
 
 
 def _possible(fragment: Any, plan: ReadPlan, piece: FileSlice) -> set[int]:  # noqa: ANN401  (as above)

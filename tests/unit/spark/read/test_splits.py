@@ -11,7 +11,7 @@ from sparkport.errors import NotFoundError
 from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.read.splits import SplitSizes, endpoint_count, files_of, scan_tasks
 
-SIZES = SplitSizes(endpoint=1000, first_task=50, task=200, max_endpoints=8)
+SIZES = SplitSizes(in_server=0, endpoint=1000, first_task=50, task=200, max_endpoints=8)
 
 
 def files(*sizes: int) -> list[DataFile]:
@@ -25,7 +25,7 @@ def files(*sizes: int) -> list[DataFile]:
 )
 def test_endpoints_have_about_the_size_asked_for(sizes: list[int], count: int) -> None:
     """There are never more endpoints than files or than allowed, and at least one."""
-    assert endpoint_count(files(*sizes), SIZES) == count
+    assert endpoint_count(files(*sizes), sum(sizes), SIZES) == count
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
