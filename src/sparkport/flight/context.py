@@ -14,6 +14,7 @@ from sparkport.flight.presentation.listing_cache import ListingCache
 from sparkport.flight.presentation.tables import TableInfos
 from sparkport.flight.request import Request
 from sparkport.flight.scan_plans import ScanPlans
+from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
 from sparkport.protocol.flight_data import Limits
 from sparkport.protocol.ticket import TicketSigner
@@ -29,6 +30,7 @@ class ServerContext:
     listings: ListingCache = field(default_factory=ListingCache)
     table_infos: TableInfos = field(default_factory=TableInfos)
     plans: ScanPlans = field(default_factory=ScanPlans)
+    statistics: StatisticsCache = field(default_factory=StatisticsCache)
     new_tables: NewTables = field(default_factory=NewTables)
     stream_limits: Limits = field(default_factory=Limits)
     resources: Resources = UNLIMITED

@@ -26,6 +26,7 @@ from sparkport.flight.presentation.streams import Shaper, encoded, scan_shaper
 from sparkport.flight.presentation.tables import client_schema, pin_snapshot, row_count
 from sparkport.flight.request import Request
 from sparkport.flight.scan_plans import scan_options
+from sparkport.flight.statistics_cache import StatisticsKey
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
@@ -116,7 +117,19 @@ def column_statistics(context: ServerContext, request: Request, body: Statistics
     if not isinstance(table, StatisticsTable):
         raise UnsupportedOperationError("table", table.name, "column statistics")
     pin, columns = pin_snapshot(request, table, address, None)
-    field = columns.field(find_column(columns, body.column))
+    name = columns.field(find_column(columns, body.column)).name
+    if pin is None:
+        return _statistics(request, table, columns.field(name), pin)
+    key = StatisticsKey(request.call.principal, pin, name, request.is_airport)
+    cached = context.statistics.get(table, key)
+    if cached is not None:
+        return cached
+    encoded_statistics = _statistics(request, table, columns.field(name), pin)
+    context.statistics.put(table, key, encoded_statistics)
+    return encoded_statistics
+
+
+def _statistics(request: Request, table: StatisticsTable, field: pa.Field, pin: TimePoint | None) -> bytes:
     if isinstance(table, VersionedTable) and table.snapshot(request.call, None).time_point != pin:
         return statistics.encode(_NO_STATISTICS, field)  # the scan will read the newer columns of an ALTER
     return statistics.encode(table.column_statistics(request.call, field.name), field)

@@ -24,6 +24,34 @@ from sparkport.protocol.descriptor import TableAddress
 from sparkport.toolkit.bounded_cache import BoundedCache
 
 _MAX_INFOS = 100_000
+_MAX_LAYOUTS = 1000
+
+
+class _Layouts:
+    """A cache of columns as clients see them, with their fingerprint.
+
+    By identity: a table gives the same schema object until its columns change, and to compare schemas by
+    value takes as long as to make the fingerprint.
+    """
+
+    def __init__(self) -> None:
+        self._layouts: BoundedCache[tuple[int, bool], tuple[pa.Schema, pa.Schema, str]] = BoundedCache(
+            _MAX_LAYOUTS
+        )
+
+    def get(self, arrow_schema: pa.Schema, *, duckdb_types: bool) -> tuple[pa.Schema, str]:
+        """Return the columns of a schema and their fingerprint."""
+        key = id(arrow_schema), duckdb_types
+        cached = self._layouts.get(key)
+        # What is cached is alive, so that no other object has its id.
+        if cached is None or cached[0] is not arrow_schema:
+            columns = schemas.to_duckdb_types(arrow_schema) if duckdb_types else arrow_schema
+            cached = arrow_schema, columns, schemas.fingerprint(columns)
+            self._layouts.put(key, cached)
+        return cached[1], cached[2]
+
+
+_LAYOUTS = _Layouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +164,8 @@ def pin_snapshot(
             pin, arrow_schema = snapshot.time_point, snapshot.arrow_schema
         else:
             arrow_schema = current_arrow_schema(call, table, time_point)
-        columns = schemas.to_duckdb_types(arrow_schema) if request.is_airport else arrow_schema
-        if address.layout is None or time_point is not None or schemas.fingerprint(columns) == address.layout:
+        columns, layout = _LAYOUTS.get(arrow_schema, duckdb_types=request.is_airport)
+        if address.layout is None or time_point is not None or layout == address.layout:
             return pin, columns
     raise PreconditionError(
         f"the columns of table '{address.path}' have changed since it was attached;"

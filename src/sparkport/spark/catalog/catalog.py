@@ -78,6 +78,8 @@ class SparkCatalog(DynamicCatalog):
     def schema(self, call: Call, name: str) -> Schema | None:
         """Return the schema of that name, in any letter case, or None."""
         call.check()
+        if self.engine.warehouse.has_schema(name):
+            return SparkSchema(name, self.tables, self.functions)
         names = self._schema_names()
         spelled = name if name in names else same_name(name, names)
         return None if spelled is None else SparkSchema(spelled, self.tables, self.functions)

@@ -64,9 +64,12 @@ class SparkSchema(RevertibleSchema):
     def table(self, call: Call, name: str) -> DeltaTable | None:
         """Return the table of that name, in any letter case, or None."""
         call.check()
-        entries = self._entries()
-        spelled = name if name in entries else same_name(name, entries)
-        return None if spelled is None else self._tables.table(entries[spelled])
+        entry = self._tables.engine.warehouse.table(self._name, name)
+        if entry is None:
+            entries = self._entries()
+            spelled = same_name(name, entries)
+            entry = None if spelled is None else entries[spelled]
+        return None if entry is None else self._tables.table(entry)
 
     def scalar_functions(self, call: Call) -> Sequence[ScalarFunction]:
         """Return no functions."""

@@ -34,6 +34,17 @@ class LocalScan:
         self._turns = _Turns(turns)
         self._memory = ByteBudget(max_held_bytes, "for scans in the server")
 
+    @property
+    def held(self) -> int:
+        """The bytes that scans hold now, as far as they are estimated."""
+        return self._memory.held
+
+    @contextmanager
+    def turn(self, call: Call) -> Iterator[None]:
+        """Hold one of the turns while the block runs."""
+        with self._turns.take(call):
+            yield
+
     def begin(self, call: Call, scan: FileScan) -> Iterator[pa.RecordBatch] | None:
         """Return the stored values of the columns in the order of the files, None if there is no memory."""
         held = Reservation(self._memory)
@@ -55,7 +66,7 @@ class LocalScan:
             held.release()
 
     def _next(self, call: Call, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        with self._turns.take(call):
+        with self.turn(call):
             return next(batches, None)
 
 
@@ -71,12 +82,12 @@ def _decoded(scan: FileScan) -> Generator[pa.RecordBatch]:
 
 
 def _memory_size(scan: FileScan) -> int:
-    """Estimate how much memory one batch of a scan takes."""
-    share = 0.0
+    """Estimate what a scan holds at a time: the stored values of a row group, and a batch of them."""
+    largest = 0.0
     for file in scan.files:
-        rows = file.physical_rows or 1
-        share = max(share, file.size * min(1.0, scan.plan.batch_rows / rows))
-    return max(_MIN_SCAN_BYTES, int(share * scan.column_share * _DECODED_PER_STORED))
+        batch = min(1.0, scan.plan.batch_rows / (file.physical_rows or 1))
+        largest = max(largest, file.size * (1 + _DECODED_PER_STORED * batch))
+    return max(_MIN_SCAN_BYTES, int(largest * scan.column_share))
 
 
 class _Turns:

@@ -72,6 +72,7 @@ class Warehouse:
         # Greater than any version of an earlier server on the same folder.
         self._listing = Listing(int(clock() * 1000), {})
         self._listed_at = float("-inf")
+        self._schemas: dict[str, _KnownSchema] = {}
 
     def schema_folder(self, name: str) -> str:
         """Return the folder of a schema."""
@@ -113,16 +114,66 @@ class Warehouse:
         if not self._is_local:
             return self.listing().schemas.get(schema, {})
         with self._lock:
-            return self._list(schema).get(schema, {})
+            return self._list_schema(schema)
+
+    def table(self, schema: str, name: str) -> TableEntry | None:
+        """Return the table of exactly that name, None if there is none.
+
+        On a local disk the cost of finding it again does not depend on how many tables there are.
+        """
+        if not self._is_local:
+            return self.tables(schema).get(name)
+        with self._lock:
+            known = self._unchanged(schema)
+            entry = known.tables.get(name) if known else None
+            newest = self._folders.newest(entry.root) if entry else None
+            if entry is None or newest is None:
+                return self._list_schema(schema).get(name)
+            return TableEntry(schema, name, entry.root, *newest)
+
+    def has_schema(self, name: str) -> bool:
+        """Return whether there is a schema of exactly that name."""
+        if not self._is_local:
+            return name in self.listing().schemas
+        with self._lock:
+            known = self._unchanged(name)
+            return (known is not None and known.is_named) or name in self._list(name)
 
     def expire(self) -> None:
         """Make the next listing a fresh one, in any store."""
         with self._lock:
             self._listed_at = float("-inf")
 
-    def _list(self, only: str | None = None) -> dict[str, dict[str, TableEntry]]:
+    def _list_schema(self, schema: str) -> Mapping[str, TableEntry]:
+        """List a schema, and remember what it was read from."""
+        folders: list[str] = []
+        tables = self._list(schema, folders).get(schema)
+        if tables is None:
+            self._schemas.pop(schema, None)
+            return {}
+        contents = tuple((folder, self._folders.last_read(folder)) for folder in folders)
+        # A folder without the suffix is a schema only as long as there are tables in it.
+        is_named = schema == DEFAULT_SCHEMA or any(folder.endswith(_SUFFIX) for folder in folders)
+        self._schemas[schema] = _KnownSchema(tables, contents, is_named)
+        return tables
+
+    def _unchanged(self, schema: str) -> _KnownSchema | None:
+        """Return a schema as it was listed last, None if folders were added or removed since."""
+        known = self._schemas.get(schema)
+        if known is None:
+            return None
+        for folder, contents in known.folders:
+            if contents is None or not self._folders.is_unchanged(folder, contents):
+                return None
+        return known
+
+    def _list(
+        self, only: str | None = None, read: list[str] | None = None
+    ) -> dict[str, dict[str, TableEntry]]:
+        """Return the tables of all schemas, or of one; add the folders that name tables to `read`."""
+        read = [] if read is None else read
         schemas: dict[str, dict[str, TableEntry]] = {DEFAULT_SCHEMA: {}}
-        for name, folder in self._visible(self.root):
+        for name, folder in self._visible(self.root, read):
             schema = name_of(name.removesuffix(_SUFFIX))
             if only not in {None, DEFAULT_SCHEMA, schema}:
                 continue
@@ -131,17 +182,22 @@ class Warehouse:
             if only not in {None, schema}:
                 continue
             tables: dict[str, TableEntry] = {}
-            for inner, root in self._visible(folder):
+            for inner, root in self._visible(folder, read):
                 self._add_table(tables, schema, inner, root)
             # An empty folder is a schema only if it has the suffix.
             if tables or name.endswith(_SUFFIX):
                 schemas[schema] = schemas.get(schema, {}) | tables
         return schemas
 
-    def _visible(self, folder: str, before: str = "") -> Iterator[tuple[str, str]]:
-        for name in self._folders.names(folder):
+    def _visible(
+        self, folder: str, read: list[str] | None = None, before: str = ""
+    ) -> Iterator[tuple[str, str]]:
+        names = self._folders.names(folder)
+        if read is not None:
+            read.append(folder)
+        for name in names:
             if name.startswith(MORE):
-                yield from self._visible(f"{folder}/{name}", before + name.removeprefix(MORE))
+                yield from self._visible(f"{folder}/{name}", read, before + name.removeprefix(MORE))
             elif not name.startswith(HIDDEN):
                 yield joined(before, name), f"{folder}/{name}"
 
@@ -167,6 +223,18 @@ class _Folder:
     newest: _Newest | None
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownSchema:
+    """The tables of a schema when it was last listed, and the folders that were read for it.
+
+    `is_named`: its folder makes it a schema even without tables.
+    """
+
+    tables: Mapping[str, TableEntry]
+    folders: tuple[tuple[str, _Folder | None], ...]
+    is_named: bool
+
+
 class _Folders:
     """Reads folders."""
 
@@ -189,6 +257,16 @@ class _Folders:
         version = _newest_version(list(stamps))
         return None if version is None else (version, stamps.get(commit_name(version)))
 
+    def last_read(self, folder: str) -> _Folder | None:
+        """Return what a folder contained when it was last read, None if nobody knows."""
+        del folder
+        return None
+
+    def is_unchanged(self, folder: str, contents: _Folder) -> bool:
+        """Return whether a folder still has these contents, as far as that is known without reading it."""
+        del folder, contents
+        return False
+
 
 class _LocalFolders(_Folders):
     """Reads a folder again only after it has changed."""
@@ -208,6 +286,14 @@ class _LocalFolders(_Folders):
         """Return the newest version of a Delta table and its stamp; None if there is none in that folder."""
         contents = self._read(f"{root}/{_LOG}")
         return contents.newest if contents else None
+
+    def last_read(self, folder: str) -> _Folder | None:
+        """Return what a folder contained when it was last read, None if nobody knows."""
+        return self._cached.get(folder)
+
+    def is_unchanged(self, folder: str, contents: _Folder) -> bool:
+        """Return whether a folder still has these contents."""
+        return self._read(folder) is contents
 
     def _read(self, folder: str) -> _Folder | None:
         try:

@@ -298,6 +298,7 @@ def _first_view(log: DeltaLog, listed: TableEntry | None) -> TableView | None:
 
 def _if_present(log: DeltaLog, view: TableView) -> TableView | None:
     """Return the view, None if another table has replaced the one that it is of."""
-    if view.version > log.newest_version():
+    # Where the commit still is, there is no need to list the others.
+    if log.stamp(view.version) is None and view.version > log.newest_version():
         return None
     return view if log.header(view.version).metadata.table_id == view.table_id else None

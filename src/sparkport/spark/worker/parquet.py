@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from sparkport.spark.worker.julian_dates import legacy_columns, rebase
 
 _FIELD_ID = b"PARQUET:field_id"
-_BUFFER_BYTES = 1 << 18  # for each column
 _NOT_STORED = "\0"  # begins the names of columns that are in no file
 POSITION = f"{_NOT_STORED}position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
@@ -77,11 +76,10 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
     """Yield the rows of a piece under the names and types wanted, in the order of the file.
 
     A batch may have no rows: where nothing passes the filter, the caller still gets to act now and then.
-    A file on a local disk is mapped into memory unless the process must outlive a file that somebody
-    truncates; then it is read in small parts, whatever the size of its row groups.
+    A file on a local disk is mapped into memory, unless the process must outlive it that somebody truncates
+    the file.
     """
-    filesystem, path, is_local = _open_filesystem(piece.location, mapped=mapped)
-    is_buffered = is_local and not mapped
+    filesystem, path = _open_filesystem(piece.location, mapped=mapped)
     with filesystem.open_input_file(path) as source:
         fragment = None if plan.filter is None else _fragment(filesystem, path)
         metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
@@ -90,12 +88,12 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
         if fragment is not None and not legacy:  # the statistics are in the other calendar too
             groups &= _possible(fragment, plan, piece)
         if not groups:
+            yield _no_rows(plan)
             return
         parquet = pq.ParquetFile(
             source,
             metadata=metadata,
-            pre_buffer=not is_buffered,
-            buffer_size=_BUFFER_BYTES if is_buffered else 0,
+            pre_buffer=True,  # not a buffer for each column: where a file ends early, that sees fewer rows
             coerce_int96_timestamp_unit="us",
             read_dictionary=_repetitive(metadata, groups),
         )
@@ -152,15 +150,14 @@ def _with_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (batch for batch in batches if batch.num_rows)
 
 
-def _open_filesystem(location: str, *, mapped: bool) -> tuple[pafs.FileSystem, str, bool]:
-    """Return a location's file system, its path there, and whether that is a local one."""
+def _open_filesystem(location: str, *, mapped: bool) -> tuple[pafs.FileSystem, str]:
     scheme, is_remote, rest = location.partition("://")
     if not is_remote:
-        return pafs.LocalFileSystem(use_mmap=mapped), location, True
+        return pafs.LocalFileSystem(use_mmap=mapped), location
     authority, _, key = rest.partition("/")
     # The key is no part of the URI: it is not percent-encoded.
     filesystem, base = pafs.FileSystem.from_uri(f"{scheme}://{authority}/")
-    return filesystem, f"{base.rstrip('/')}/{key}", False
+    return filesystem, f"{base.rstrip('/')}/{key}"
 
 
 def _probe(plan: ReadPlan) -> ReadPlan | None:

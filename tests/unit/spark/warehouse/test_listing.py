@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -201,3 +203,60 @@ def test_a_warehouse_that_cannot_be_looked_into_is_not_empty(tmp_path: Path) -> 
         PreconditionError, match=r"^the server cannot read the folder of its warehouse: Too many"
     ):
         Warehouse(str(circle)).listing()
+
+
+def test_a_table_is_found_again_without_looking_at_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding a table costs the same whether there are two tables or two thousand."""
+    for number in range(30):
+        commit(tmp_path / "sales.db" / f"t{number}")
+    age(tmp_path)
+    warehouse = Warehouse(str(tmp_path))
+    warehouse.table("sales", "t7")
+    asked: list[str] = []
+    stat = os.stat
+    monkeypatch.setattr(
+        os, "stat", lambda path, **options: (asked.append(str(path)), stat(path, **options))[1]
+    )
+
+    entry = warehouse.table("sales", "t7")
+
+    assert entry is not None
+    assert (entry.root, entry.version) == (str(tmp_path / "sales.db" / "t7"), 0)
+    assert warehouse.has_schema("sales")
+    assert len(asked) <= 6
+    assert not any("t8" in path for path in asked)
+
+
+def _changes(root: Path) -> list[Callable[[], None]]:
+    """Return what others may do to a warehouse at any time."""
+    folders = [root / schema for schema in ("a.db", "a", "b.db", "b", "default.db", "c.db")]
+    tables = [*(folder / name for folder in folders for name in ("t", "u")), root / "t", root / "b"]
+    return [
+        *(lambda table=table: commit(table) for table in tables),
+        *(lambda table=table: commit(table, 5) for table in tables),
+        *(lambda table=table: shutil.rmtree(table / "_delta_log", ignore_errors=True) for table in tables),
+        *(lambda folder=folder: shutil.rmtree(folder, ignore_errors=True) for folder in (*folders, *tables)),
+        *(lambda folder=folder: folder.mkdir(parents=True, exist_ok=True) for folder in folders),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_known_of_tables_is_what_a_new_listing_says(tmp_path: Path, seed: int) -> None:
+    """Whatever others do to the folders, and whether that was long ago or just now."""
+    chance = random.Random(seed)
+    root = tmp_path / "warehouse"
+    root.mkdir()
+    warehouse = Warehouse(str(root))
+    changes = _changes(root)
+    for _ in range(80):
+        chance.choice(changes)()
+        if chance.random() < 0.5:
+            age(root)
+        expected = Warehouse(str(root)).listing().schemas
+        for schema in ("a", "b", "c", "default"):
+            assert warehouse.has_schema(schema) == (schema in expected)
+            for name in ("t", "u", "b"):
+                entry, listed = warehouse.table(schema, name), expected.get(schema, {}).get(name)
+                assert (entry and (entry.root, entry.version)) == (listed and (listed.root, listed.version))
