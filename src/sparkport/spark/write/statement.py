@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from sparkport.spark.commit.group_commit import CommitQueue, Committed
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.errors import writing
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.model.constraints import own_constraints
@@ -160,9 +160,9 @@ class SparkStatement(Statement):
         ):
             raise FinalConflictError(self._name, "its columns were altered meanwhile")
 
-    def _spark_fields(self) -> list[dict[str, Any]]:
+    def _spark_fields(self) -> list[SparkField]:
         """Return how Spark reads what is staged for all columns."""
-        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+        fields = {field.name: field for field in self._metadata.fields}
         return [without_metadata(fields[column.logical]) for column in self._columns]
 
     def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
@@ -170,9 +170,9 @@ class SparkStatement(Statement):
         self._stage.add(pa.RecordBatch.from_arrays(stored, [column.logical for column in columns]))
 
 
-def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
+def _plain_fields(metadata: Metadata) -> list[SparkField]:
     """Return the columns but for the ids: a table may have been adopted meanwhile."""
-    return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
+    return [field for field in metadata.fields if ROWID_KEY not in field.metadata]
 
 
 def _own_layout(table: TableVersions, metadata: Metadata) -> Layout | None:
