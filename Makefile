@@ -31,8 +31,11 @@ test: setup ## Run all tests
 	@$(BIN)/python -m sparkport.spark.session.class_archive_builder || echo "no class archive: Spark starts more slowly"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
-test-quick: setup ## Run the tests that need no Spark and little time
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not spark and not slow"
+test-quick: setup ## Run the tests that need no Spark and little time, with a floor for their coverage
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n 3 --dist loadfile -m "not spark and not slow"
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report --skip-covered
 
 # The server that is taken for versions of gRPC which the own one was not tried with.
 test-standard-grpc: setup ## Run tests of the wire on `grpc.server`
@@ -72,4 +75,4 @@ proto: ## Generate protocol/flight_pb2 from flight.proto (needs grpcio-tools 1.7
 	sed -i 's/_descriptor_pool.Default()/_descriptor_pool.DescriptorPool()/' src/sparkport/protocol/flight_pb2.py
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* build dist

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,12 @@ pytest_plugins = ["pytester", "tests.requirements", "tests.shuffle"]
 
 TOKEN = "secret-token"
 _WITH_SPARK = (Path(__file__).parent / "spark", Path(__file__).parent / "e2e" / "spark")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the coverage of test workers, not of what they start: sandboxed processes cannot write it."""
+    if hasattr(config, "workerinput"):
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

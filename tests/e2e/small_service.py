@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 
 from sparkport.flight.transport import health
 from sparkport.flight.transport.call_shares import CallLimits
@@ -119,6 +120,16 @@ class Served:
         method: Any = self.channel.unary_unary(f"/test/{name}")
         return method.future(b"", **options)
 
+    def check_health(self) -> int:
+        """Return what the health service says of the whole server."""
+        method = _health_method(self.channel.unary_unary, "Check")
+        return int(method(health_pb2.HealthCheckRequest(service=""), timeout=10).status)
+
+    def watch_health(self, service: str = "") -> Any:
+        """Begin to watch the health of a service."""
+        method = _health_method(self.channel.unary_stream, "Watch")
+        return method(health_pb2.HealthCheckRequest(service=service))
+
     def stop(self) -> None:
         """End all calls and the server."""
         self.handlers.release.set()
@@ -131,6 +142,14 @@ class Served:
             self.call(name)
         error: Any = caught.value
         return error.code().name, error.details()
+
+
+def _health_method(make: Any, name: str) -> Any:
+    return make(
+        f"/grpc.health.v1.Health/{name}",
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )
 
 
 @contextlib.contextmanager

@@ -79,8 +79,8 @@ class Client:
     @property
     def transaction_id(self) -> str | None:
         """The transaction that this client's calls belong to."""
-        found = dict(self._headers).get(_TRANSACTION)
-        return None if found is None else str(found)
+        transaction = dict(self._headers).get(_TRANSACTION)
+        return None if transaction is None else str(transaction)
 
     def close(self) -> None:
         """Close the connection."""
@@ -99,12 +99,12 @@ class Client:
 
     def tables(self) -> list[TablePath]:
         """Return the addresses of all tables."""
-        found = []
+        paths = []
         for info in self._channel.list_flights(self._headers):
             address = descriptor.decode(info.flight_descriptor.SerializeToString())
             if isinstance(address, TableAddress):
-                found.append(address.path)
-        return found
+                paths.append(address.path)
+        return paths
 
     def arrow_schema(self, schema: str, table: str) -> pa.Schema:
         """Return the columns of a table, with the row id last."""

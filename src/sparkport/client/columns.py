@@ -30,38 +30,41 @@ def describe_schema(arrow_schema: pa.Schema) -> dict[str, object]:
 
 def describe(field: pa.Field) -> dict[str, object]:
     """Return a field as an object; children as objects too, since any name is safe there."""
-    told: dict[str, object] = {"name": field.name, "nullable": field.nullable}
+    description: dict[str, object] = {"name": field.name, "nullable": field.nullable}
     if _is_geometry(field):
-        return {**told, "type": _GEOMETRY}
+        return {**description, "type": _GEOMETRY}
     word, children = _spelled(field.type)
     if children:
-        told["fields"] = [describe(child) for child in children]
-    return {**told, "type": word}
+        description["fields"] = [describe(child) for child in children]
+    return {**description, "type": word}
 
 
-def _spelled(kind: pa.DataType) -> tuple[str, list[pa.Field]]:
+def _spelled(data_type: pa.DataType) -> tuple[str, list[pa.Field]]:
     """Return the word of a type and its children; without any, the word says it all."""
-    match kind:
+    match data_type:
         case pa.StructType():
-            return "struct", _children(kind)
+            return "struct", _children(data_type)
         case pa.ListType():
-            return "list", _children(kind)
+            return "list", _children(data_type)
         case pa.LargeListType():
-            return "large_list", _children(kind)
+            return "large_list", _children(data_type)
         case pa.FixedSizeListType():
-            return f"fixed_size_list[{kind.list_size}]", _children(kind)
+            return f"fixed_size_list[{data_type.list_size}]", _children(data_type)
         case pa.MapType():
-            return "map", [kind.key_field, kind.item_field]
-        case pa.UnionType() if list(kind.type_codes) == list(range(kind.num_fields)):
-            return f"{kind.mode}_union", _children(kind)
-        case pa.DictionaryType() if not kind.ordered:
-            return "dictionary", [pa.field("index", kind.index_type), pa.field("value", kind.value_type)]
+            return "map", [data_type.key_field, data_type.item_field]
+        case pa.UnionType() if list(data_type.type_codes) == list(range(data_type.num_fields)):
+            return f"{data_type.mode}_union", _children(data_type)
+        case pa.DictionaryType() if not data_type.ordered:
+            return "dictionary", [
+                pa.field("index", data_type.index_type),
+                pa.field("value", data_type.value_type),
+            ]
         case _:
-            return str(kind), []
+            return str(data_type), []
 
 
-def _children(kind: pa.DataType) -> list[pa.Field]:
-    return [kind.field(index) for index in range(kind.num_fields)]
+def _children(data_type: pa.DataType) -> list[pa.Field]:
+    return [data_type.field(index) for index in range(data_type.num_fields)]
 
 
 def _is_geometry(field: pa.Field) -> bool:

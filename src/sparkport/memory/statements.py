@@ -16,7 +16,6 @@ from sparkport.arrow.sizes import byte_size
 from sparkport.arrow.taking import take_batch
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import Statement
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import with_rowid
 from sparkport.errors import (
@@ -30,7 +29,8 @@ from sparkport.memory.commits import UncheckedRowsError
 from sparkport.memory.rows import RowIds
 from sparkport.memory.versions import Change, TableState, Version
 from sparkport.toolkit.keys import check_keys, keys_of
-from sparkport.toolkit.repeats import KeyMaker, check_returnable
+from sparkport.toolkit.repeats import check_returnable
+from sparkport.toolkit.staged_statement import StagedStatement
 
 _SEGMENT_BYTES = 1 << 20
 _ID_BYTES = 8
@@ -64,36 +64,19 @@ class Target(Protocol):
         raise NotImplementedError
 
 
-class MemoryStatement(Statement):
+class MemoryStatement(StagedStatement):
     """Stages batches; the table changes only in `commit`."""
-
-    operation = ""
 
     def __init__(
         self, call: Call, target: Target, base: Version, *, returning: bool, columns: tuple[str, ...] = ()
     ) -> None:
-        self._keys = KeyMaker(call, self.operation, columns)
-        self._version = call.if_version
-        self._call = call
+        super().__init__(call, returning=returning, columns=columns)
         self._target = target
         self._base = base
-        self._returning = returning
         self._batches: list[pa.RecordBatch] = []
         self._ids: list[RowIds] = []
         self._held = Reservation(call.resources.rows)
         self._passed: list[tuple[str, pa.Table]] = []
-        self._is_finished = False
-
-    @property
-    def version(self) -> str | None:
-        """The snapshot that the rows of a client with `if_version` may count as read from."""
-        return self._version
-
-    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Stage a batch and return its rows if the statement is RETURNING."""
-        self._check_open()
-        self._keys.add(batch)
-        return self._stage(batch)
 
     def commit(self) -> int:
         """Apply everything staged as one version."""
@@ -125,18 +108,9 @@ class MemoryStatement(Statement):
         self._held.release()
 
     @abstractmethod
-    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        raise NotImplementedError
-
-    @abstractmethod
     def _apply(self, call: Call, newest: Version, ids: RowIds) -> tuple[TableState, RowIds, int]:
         """Return the new state, the ids of rows changed or removed, and the count."""
         raise NotImplementedError
-
-    def _check_open(self) -> None:
-        if self._is_finished:
-            raise InvalidRequestError("statement already finished")
-        self._call.check()
 
     @property
     def _arrow_schema(self) -> pa.Schema:
@@ -183,7 +157,7 @@ class InsertStatement(MemoryStatement):
         """All rows of the statement, once all were sent."""
         return pa.Table.from_batches(self._batches)
 
-    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = conform_batch(batch, self._arrow_schema)
         checks.check_not_null(self._target.name, rows, self._arrow_schema)
         self._held.add(byte_size(rows) + _ID_BYTES * rows.num_rows)
@@ -224,7 +198,7 @@ class UpdateStatement(MemoryStatement):
         if len({field.name for field in self._fields}) != len(self._fields):
             raise InvalidRequestError("an UPDATE must not set the same column twice")
 
-    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != len(self._fields) + 1:
             raise SchemaMismatchError(
                 f"UPDATE sets {len(self._fields)} columns by row id, input has {batch.num_columns}"
@@ -271,7 +245,7 @@ class DeleteStatement(MemoryStatement):
 
     operation = "DELETE"
 
-    def _stage(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_columns != 1:
             raise SchemaMismatchError(f"DELETE takes only the row id, input has {batch.num_columns} columns")
         ids = row_ids(batch.column(0))

@@ -26,18 +26,18 @@ _OFFSET_BYTES = 4
 _LARGE_OFFSET_BYTES = 8
 
 
-def is_view(kind: pa.DataType) -> bool:
+def is_view(data_type: pa.DataType) -> bool:
     """Return whether a column of this type is made of views."""
-    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+    return bool(pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type))
 
 
-def needs_check(kind: pa.DataType) -> bool:
+def needs_check(data_type: pa.DataType) -> bool:
     """Return whether `check` and `mended` have anything to look at in a column of this type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return needs_check(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return needs_check(kind.value_type)
-    return is_view(kind) or kind.num_fields > 0
+    if isinstance(data_type, pa.BaseExtensionType):
+        return needs_check(data_type.storage_type)
+    if pa.types.is_dictionary(data_type):
+        return needs_check(data_type.value_type)
+    return is_view(data_type) or data_type.num_fields > 0
 
 
 def check(column: pa.Array) -> int:
@@ -99,26 +99,28 @@ def view_lengths(views: pa.Array) -> pa.Array:
     return pc.list_element(pa.FixedSizeListArray.from_arrays(words, _VIEW_WORDS), 0)
 
 
-def _times_as_numbers(kind: pa.DataType) -> pa.DataType:
+def _times_as_numbers(data_type: pa.DataType) -> pa.DataType:
     """Return a type of the same layout with integers in the place of times."""
-    match kind:
+    match data_type:
         case pa.Time32Type():
             return pa.int32()
         case pa.Time64Type():
             return pa.int64()
         case pa.StructType():
-            return pa.struct([field.with_type(_times_as_numbers(field.type)) for field in kind])
+            return pa.struct([field.with_type(_times_as_numbers(field.type)) for field in data_type])
         case pa.ListType():
-            return pa.list_(kind.value_field.with_type(_times_as_numbers(kind.value_type)))
+            return pa.list_(data_type.value_field.with_type(_times_as_numbers(data_type.value_type)))
         case pa.LargeListType():
-            return pa.large_list(kind.value_field.with_type(_times_as_numbers(kind.value_type)))
+            return pa.large_list(data_type.value_field.with_type(_times_as_numbers(data_type.value_type)))
         case pa.FixedSizeListType():
-            return pa.list_(kind.value_field.with_type(_times_as_numbers(kind.value_type)), kind.list_size)
+            return pa.list_(
+                data_type.value_field.with_type(_times_as_numbers(data_type.value_type)), data_type.list_size
+            )
         case pa.MapType():
-            item = kind.item_field.with_type(_times_as_numbers(kind.item_type))
-            key = kind.key_field.with_type(_times_as_numbers(kind.key_type))
-            return pa.map_(key, item, kind.keys_sorted)
-    return kind
+            item = data_type.item_field.with_type(_times_as_numbers(data_type.item_type))
+            key = data_type.key_field.with_type(_times_as_numbers(data_type.key_type))
+            return pa.map_(key, item, data_type.keys_sorted)
+    return data_type
 
 
 def _check_times(times: pa.Array) -> None:
@@ -146,19 +148,21 @@ def _begins_at_zero(array: pa.Array) -> bool:
     return offsets is not None and offsets[:width].to_pybytes() == bytes(width)
 
 
-def _has_offsets(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
+def _has_offsets(data_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_map(data_type)
+    )
 
 
 def _tree(column: pa.Array) -> Iterator[pa.Array]:
     yield column
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
+    data_type = column.type
+    if isinstance(data_type, pa.BaseExtensionType):
         yield from _tree(column.storage)
-    elif pa.types.is_dictionary(kind):
+    elif pa.types.is_dictionary(data_type):
         yield from _tree(column.dictionary)
-    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
-        for child in range(kind.num_fields):
+    elif pa.types.is_struct(data_type) or pa.types.is_union(data_type):
+        for child in range(data_type.num_fields):
             yield from _tree(column.field(child))
-    elif kind.num_fields:
+    elif data_type.num_fields:
         yield from _tree(column.values)

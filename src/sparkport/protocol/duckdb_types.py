@@ -79,12 +79,12 @@ Node = Mapping[str, object]
 T = TypeVar("T")
 
 
-def field(node: Node, key: str, kind: type[T]) -> T:
+def field(node: Node, key: str, json_type: type[T]) -> T:
     """Return the member `key`, which must be of the given JSON kind."""
     value = node.get(key)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if isinstance(value, json_type) and not (json_type is int and isinstance(value, bool)):
         return value
-    problem = "is missing" if key not in node else f"is not of type {kind.__name__}"
+    problem = "is missing" if key not in node else f"is not of type {json_type.__name__}"
     raise InvalidRequestError(f"filter: member '{key}' {problem} in {_shown(node)}")
 
 
@@ -178,11 +178,11 @@ def _array_size(info: Node) -> int:
     raise InvalidRequestError(f"filter: an ARRAY cannot have {size} elements")
 
 
-def _elements(kind: pa.DataType) -> int:
-    if isinstance(kind, pa.FixedSizeListType):
-        return int(kind.list_size) * _elements(kind.value_type)
-    if isinstance(kind, pa.StructType):
-        return sum(_elements(child.type) for child in kind)
+def _elements(data_type: pa.DataType) -> int:
+    if isinstance(data_type, pa.FixedSizeListType):
+        return int(data_type.list_size) * _elements(data_type.value_type)
+    if isinstance(data_type, pa.StructType):
+        return sum(_elements(child.type) for child in data_type)
     return 1
 
 
@@ -195,58 +195,60 @@ def _map_type(entry: pa.DataType) -> pa.DataType:
 def _array(value: Node, depth: int) -> pa.Array[Any] | None:
     """Return the value as an array of one element: arrays compose, scalars do not."""
     spec = field(value, "type", dict)
-    kind = arrow_type(spec, depth)
-    if kind is None:
+    data_type = arrow_type(spec, depth)
+    if data_type is None:
         return None
     if field(value, "is_null", bool):
-        return pa.nulls(1, kind) if _elements(kind) <= _MAX_NULL_ELEMENTS else None
+        return pa.nulls(1, data_type) if _elements(data_type) <= _MAX_NULL_ELEMENTS else None
     name = field(spec, "id", str)
     if name == "NULL":
         raise InvalidRequestError("filter: a constant of type NULL is not null")
     if (leaf := _LEAVES.get(name)) is not None:
-        return leaf(value, kind)
+        return leaf(value, data_type)
     if name in _NUMBERED:
-        return pa.array([field(value, "value", int)], _NUMBERED[name]).view(kind)
+        return pa.array([field(value, "value", int)], _NUMBERED[name]).view(data_type)
     if name in {"LIST", "ARRAY", "STRUCT", "MAP"}:
-        return _nested(value, kind, depth)
-    return pa.array([field(value, "value", int)], kind)
+        return _nested(value, data_type, depth)
+    return pa.array([field(value, "value", int)], data_type)
 
 
-def _nested(value: Node, kind: pa.DataType, depth: int) -> pa.Array[Any] | None:
+def _nested(value: Node, data_type: pa.DataType, depth: int) -> pa.Array[Any] | None:
     members = []
     for node in nodes(field(value, "value", dict), "children"):
         member = _array(node, depth + 1)
         if member is None:
             return None
         members.append(member)
-    if isinstance(kind, pa.StructType):
-        if [member.type for member in members] != [child.type for child in kind]:
+    if isinstance(data_type, pa.StructType):
+        if [member.type for member in members] != [child.type for child in data_type]:
             raise InvalidRequestError(f"filter: the members of {_shown(value)} do not fit its type")
-        return pa.StructArray.from_arrays(members, fields=list(kind))
-    if isinstance(kind, pa.MapType):
-        entry = pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
+        return pa.StructArray.from_arrays(members, fields=list(data_type))
+    if isinstance(data_type, pa.MapType):
+        entry = pa.struct(
+            [pa.field("key", data_type.key_type, nullable=False), pa.field("value", data_type.item_type)]
+        )
         entries = [pa.StructArray.from_arrays(member.flatten(), fields=list(entry)) for member in members]
         joined = pa.concat_arrays(entries) if entries else pa.array([], entry)
         keys, items = joined.flatten()
         return pa.MapArray.from_arrays(pa.array([0, len(joined)], pa.int32()), keys, items)
-    assert isinstance(kind, pa.ListType | pa.FixedSizeListType)
-    joined = pa.concat_arrays(members) if members else pa.array([], kind.value_type)
-    if joined.type != kind.value_type:
+    assert isinstance(data_type, pa.ListType | pa.FixedSizeListType)
+    joined = pa.concat_arrays(members) if members else pa.array([], data_type.value_type)
+    if joined.type != data_type.value_type:
         raise InvalidRequestError(f"filter: the elements of {_shown(value)} do not fit its type")
-    if isinstance(kind, pa.FixedSizeListType):
-        if len(joined) != kind.list_size:
-            raise InvalidRequestError(f"filter: {len(joined)} elements in an ARRAY of {kind.list_size}")
-        return pa.FixedSizeListArray.from_arrays(joined, type=kind)
-    return pa.ListArray.from_arrays(pa.array([0, len(joined)], pa.int32()), joined, type=kind)
+    if isinstance(data_type, pa.FixedSizeListType):
+        if len(joined) != data_type.list_size:
+            raise InvalidRequestError(f"filter: {len(joined)} elements in an ARRAY of {data_type.list_size}")
+        return pa.FixedSizeListArray.from_arrays(joined, type=data_type)
+    return pa.ListArray.from_arrays(pa.array([0, len(joined)], pa.int32()), joined, type=data_type)
 
 
-def _boolean(value: Node, kind: pa.DataType) -> pa.Array[Any]:
-    return pa.array([field(value, "value", bool)], kind)
+def _boolean(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
+    return pa.array([field(value, "value", bool)], data_type)
 
 
-def _float(value: Node, kind: pa.DataType) -> pa.Array[Any]:
+def _float(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
     number = value.get("value")
-    return pa.array([float(number) if type(number) is int else field(value, "value", float)], kind)
+    return pa.array([float(number) if type(number) is int else field(value, "value", float)], data_type)
 
 
 def _wide(value: Node) -> int:
@@ -260,19 +262,19 @@ def _wide(value: Node) -> int:
     raise InvalidRequestError(f"filter: the halves of {_shown(value)} are out of range")
 
 
-def _decimal(value: Node, kind: pa.DataType) -> pa.Array[Any]:
-    assert isinstance(kind, pa.Decimal128Type | pa.Decimal256Type)
+def _decimal(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
+    assert isinstance(data_type, pa.Decimal128Type | pa.Decimal256Type)
     number = _wide(value) if isinstance(value.get("value"), dict) else field(value, "value", int)
     digits = tuple(int(digit) for digit in str(abs(number)))
     # Built from its digits: decimal's arithmetic would round to the context's precision.
-    return pa.array([Decimal((int(number < 0), digits, -kind.scale))], kind)
+    return pa.array([Decimal((int(number < 0), digits, -data_type.scale))], data_type)
 
 
-def _uuid(value: Node, kind: pa.DataType) -> pa.Array[Any]:
+def _uuid(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
     # DuckDB flips the top bit so that signed order is the order of UUIDs.
     number = (_wide(value) & (2**128 - 1)) ^ (1 << 127)
-    assert isinstance(kind, pa.BaseExtensionType)
-    return pa.ExtensionArray.from_storage(kind, pa.array([number.to_bytes(16, "big")], pa.binary(16)))
+    assert isinstance(data_type, pa.BaseExtensionType)
+    return pa.ExtensionArray.from_storage(data_type, pa.array([number.to_bytes(16, "big")], pa.binary(16)))
 
 
 def _bytes(value: Node) -> bytes:
@@ -285,43 +287,47 @@ def _bytes(value: Node) -> bytes:
     return field(value, "value", str).encode()
 
 
-def _text(value: Node, kind: pa.DataType) -> pa.Array[Any]:
+def _text(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
     if isinstance(value.get("value"), dict):
         return pa.array([_bytes(value)], pa.binary())
     text: pa.Array[Any] = pa.array([field(value, "value", str)], pa.string())
-    return pa.ExtensionArray.from_storage(kind, text) if isinstance(kind, pa.BaseExtensionType) else text
+    return (
+        pa.ExtensionArray.from_storage(data_type, text)
+        if isinstance(data_type, pa.BaseExtensionType)
+        else text
+    )
 
 
-def _enum(value: Node, kind: pa.DataType) -> pa.Array[Any]:
+def _enum(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
     labels = field(field(field(value, "type", dict), "type_info", dict), "values", list)
     position = field(value, "value", int)
     if not (0 <= position < len(labels) and isinstance(labels[position], str)):
         raise InvalidRequestError(f"filter: an ENUM of {len(labels)} values has no value {position}")
-    return pa.array([labels[position]], kind)
+    return pa.array([labels[position]], data_type)
 
 
-def _blob(value: Node, kind: pa.DataType) -> pa.Array[Any]:
+def _blob(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
     text = _bytes(value)
-    return pa.array([_ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), text)], kind)
+    return pa.array([_ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), text)], data_type)
 
 
-def _opaque(value: Node, kind: pa.DataType) -> pa.Array[Any]:
-    assert isinstance(kind, pa.BaseExtensionType)
-    return pa.ExtensionArray.from_storage(kind, pa.array([_bytes(value)], pa.binary()))
+def _opaque(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
+    assert isinstance(data_type, pa.BaseExtensionType)
+    return pa.ExtensionArray.from_storage(data_type, pa.array([_bytes(value)], pa.binary()))
 
 
-def _time_tz(value: Node, kind: pa.DataType) -> pa.Array[Any]:
-    assert isinstance(kind, pa.BaseExtensionType)
+def _time_tz(value: Node, data_type: pa.DataType) -> pa.Array[Any]:
+    assert isinstance(data_type, pa.BaseExtensionType)
     bits = (field(value, "value", int) & (2**64 - 1)).to_bytes(8, "little")
-    return pa.ExtensionArray.from_storage(kind, pa.array([bits], pa.binary(8)))
+    return pa.ExtensionArray.from_storage(data_type, pa.array([bits], pa.binary(8)))
 
 
-def _interval(value: Node, kind: pa.DataType) -> pa.Array[Any] | None:
+def _interval(value: Node, data_type: pa.DataType) -> pa.Array[Any] | None:
     parts = field(value, "value", dict)
     months, days, micros = (field(parts, key, int) for key in ("months", "days", "micros"))
     if micros not in _INTERVAL_MICROS:
         return None
-    return pa.array([pa.MonthDayNano([months, days, micros * 1000])], kind)
+    return pa.array([pa.MonthDayNano([months, days, micros * 1000])], data_type)
 
 
 _LEAVES: dict[str, Callable[[Node, pa.DataType], pa.Array[Any] | None]] = {

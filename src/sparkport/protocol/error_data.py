@@ -41,10 +41,10 @@ class _Wire(msgspec.Struct):
 
 def encode(error: SparkportError) -> bytes:
     """Return the class of an error, as far as clients know it, and those of its fields that fit."""
-    known = next(base for base in type(error).__mro__ if base in _CLASSES.values())
-    wire = _Wire(known.__name__)
+    error_class = next(base for base in type(error).__mro__ if base in _CLASSES.values())
+    wire = _Wire(error_class.__name__)
     encoded = msgspec.msgpack.encode(wire)
-    for name in FIELDS.get(known, {}):
+    for name in FIELDS.get(error_class, {}):
         longer = msgspec.structs.replace(wire, data={**wire.data, name: _valid(getattr(error, name))})
         data = msgspec.msgpack.encode(longer)
         if len(data) <= _MAX_BYTES:
@@ -65,15 +65,15 @@ def decode(data: bytes, text: str) -> SparkportError | None:
         wire = msgspec.msgpack.decode(data, type=_Wire)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    known = _CLASSES.get(wire.error)
-    return None if known is None else make(known, text, wire.data)
+    error_class = _CLASSES.get(wire.error)
+    return None if error_class is None else make(error_class, text, wire.data)
 
 
-def make(kind: type[SparkportError], text: str, data: dict[str, Any] | None = None) -> SparkportError:
+def make(error_class: type[SparkportError], text: str, data: dict[str, Any] | None = None) -> SparkportError:
     """Return an error whose sentence another process wrote, with the data that came along."""
     # The class's own constructor would write the sentence anew, from data that may be incomplete.
-    error = kind.__new__(kind)
+    error = error_class.__new__(error_class)
     SparkportError.__init__(error, text)
-    for name, default in FIELDS.get(kind, {}).items():
+    for name, default in FIELDS.get(error_class, {}).items():
         setattr(error, name, (data or {}).get(name, default))
     return error

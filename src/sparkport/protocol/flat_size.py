@@ -37,14 +37,14 @@ _MAX_VALUES = 1 << 24
 _MAX_VALUE_BYTES = 1 << 31
 
 
-def can_expand(kind: pa.DataType) -> bool:
+def can_expand(data_type: pa.DataType) -> bool:
     """Return whether a column of this type may be larger than its buffers."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return can_expand(kind.storage_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return can_expand(data_type.storage_type)
     return (
-        isinstance(kind, _EXPANDING)
-        or _needs_no_bytes(kind)
-        or any(can_expand(kind.field(index).type) for index in range(kind.num_fields))
+        isinstance(data_type, _EXPANDING)
+        or _needs_no_bytes(data_type)
+        or any(can_expand(data_type.field(index).type) for index in range(data_type.num_fields))
     )
 
 
@@ -57,28 +57,28 @@ def flat_size(column: pa.Array) -> int:
     return sizes * len(column) if isinstance(sizes, int) else int(sizes.sum())
 
 
-def _needs_no_bytes(kind: pa.DataType) -> bool:
+def _needs_no_bytes(data_type: pa.DataType) -> bool:
     return bool(
-        pa.types.is_null(kind)
-        or (pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0)
-        or (isinstance(kind, pa.FixedSizeListType) and kind.list_size == 0)
-        or (pa.types.is_struct(kind) and kind.num_fields == 0)
+        pa.types.is_null(data_type)
+        or (pa.types.is_fixed_size_binary(data_type) and data_type.byte_width == 0)
+        or (isinstance(data_type, pa.FixedSizeListType) and data_type.list_size == 0)
+        or (pa.types.is_struct(data_type) and data_type.num_fields == 0)
     )
 
 
 def _sizes(array: pa.Array) -> _Sizes:
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
+    data_type = array.type
+    if isinstance(data_type, pa.BaseExtensionType):
         return _sizes(array.storage)
-    if _needs_no_bytes(kind):
+    if _needs_no_bytes(data_type):
         return _NO_BYTES
-    measure = next((measure for fits, measure in _MEASURES if fits(kind)), None)
+    measure = next((measure for fits, measure in _MEASURES if fits(data_type)), None)
     if measure is None:
-        return max(1, int(kind.bit_width) // 8)
+        return max(1, int(data_type.bit_width) // 8)
     if len(array) > _MAX_VALUES:
         raise LimitExceededError(
-            f"a column of type {kind} has {len(array)} values in one message, the limit is {_MAX_VALUES};"
-            " send fewer rows at a time"
+            f"a column of type {data_type} has {len(array)} values in one message,"
+            f" the limit is {_MAX_VALUES}; send fewer rows at a time"
         )
     sizes = measure(array)
     return min(sizes, _MAX_VALUE_BYTES) if isinstance(sizes, int) else np.minimum(sizes, _MAX_VALUE_BYTES)
@@ -145,15 +145,15 @@ def _of_dense_union(array: pa.UnionArray) -> _Vector:
 
 _MEASURES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Sizes]], ...] = (
     (is_view, _of_views),
-    (lambda kind: isinstance(kind, pa.DictionaryType), _of_dictionary),
-    (lambda kind: isinstance(kind, pa.RunEndEncodedType), _of_runs),
-    (lambda kind: isinstance(kind, pa.ListViewType | pa.LargeListViewType), _of_list_views),
-    (lambda kind: isinstance(kind, pa.FixedSizeListType), _of_fixed_size_lists),
-    (lambda kind: isinstance(kind, pa.ListType | pa.LargeListType | pa.MapType), _of_lists),
-    (lambda kind: isinstance(kind, pa.DenseUnionType), _of_dense_union),
-    (lambda kind: isinstance(kind, pa.StructType | pa.SparseUnionType), _of_fields),
+    (lambda data_type: isinstance(data_type, pa.DictionaryType), _of_dictionary),
+    (lambda data_type: isinstance(data_type, pa.RunEndEncodedType), _of_runs),
+    (lambda data_type: isinstance(data_type, pa.ListViewType | pa.LargeListViewType), _of_list_views),
+    (lambda data_type: isinstance(data_type, pa.FixedSizeListType), _of_fixed_size_lists),
+    (lambda data_type: isinstance(data_type, pa.ListType | pa.LargeListType | pa.MapType), _of_lists),
+    (lambda data_type: isinstance(data_type, pa.DenseUnionType), _of_dense_union),
+    (lambda data_type: isinstance(data_type, pa.StructType | pa.SparseUnionType), _of_fields),
     (
-        lambda kind: kind in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()},
+        lambda data_type: data_type in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()},
         _of_texts,
     ),
 )

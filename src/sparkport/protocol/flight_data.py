@@ -129,7 +129,7 @@ class Decoder:
         limits: Limits = DEFAULT_LIMITS,
         hold: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Make a decoder; `hold` is told how many bytes the stream takes from now on, before it takes them.
+        """Make a decoder; `hold` gets the bytes that the stream takes from now on, before it takes them.
 
         What it raises ends the stream.
         """
@@ -170,10 +170,14 @@ class Decoder:
             self._feed(*self._first_message())
             with self._reading("the schema"):
                 reader = pa.ipc.open_stream(self._pipe)
-                kinds = reader.schema.types
-                self._to_check = [i for i, kind in enumerate(kinds) if column_checks.needs_check(kind)]
-                self._expanding = [i for i, kind in enumerate(kinds) if flat_size.can_expand(kind)]
-                self._has_dictionaries = any(map(_has_dictionary, kinds))
+                data_types = reader.schema.types
+                self._to_check = [
+                    i for i, data_type in enumerate(data_types) if column_checks.needs_check(data_type)
+                ]
+                self._expanding = [
+                    i for i, data_type in enumerate(data_types) if flat_size.can_expand(data_type)
+                ]
+                self._has_dictionaries = any(map(_has_dictionary, data_types))
             self._reader = reader
         return self._reader
 
@@ -364,11 +368,11 @@ def _aligned(body: memoryview, *, copies: bool) -> pa.Buffer:
     return copy
 
 
-def _has_dictionary(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _has_dictionary(kind.storage_type)
-    return bool(pa.types.is_dictionary(kind)) or any(
-        _has_dictionary(kind.field(index).type) for index in range(kind.num_fields)
+def _has_dictionary(data_type: pa.DataType) -> bool:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _has_dictionary(data_type.storage_type)
+    return bool(pa.types.is_dictionary(data_type)) or any(
+        _has_dictionary(data_type.field(index).type) for index in range(data_type.num_fields)
     )
 
 

@@ -1,4 +1,4 @@
-"""Functions as DuckDB is told of them: the forms in which it may call one, and the types in each."""
+"""Functions as DuckDB sees them: the forms in which it may call each, and the types in a form."""
 
 from __future__ import annotations
 
@@ -32,26 +32,32 @@ class Form:
     return_type: pa.DataType | None = None
 
     def input_schema(self) -> pa.Schema:
-        """Return what DuckDB is told of the parameters. Raises NoDuckDBTypeError."""
-        takes_table = any(one.type is TABLE for one in self.parameters)
-        return pa.schema([_field(self.kind, one, by_name=not takes_table) for one in self.parameters])
+        """Return the parameters as DuckDB sees them. Raises NoDuckDBTypeError."""
+        takes_table = any(parameter.type is TABLE for parameter in self.parameters)
+        return pa.schema(
+            [_field(self.kind, parameter, by_name=not takes_table) for parameter in self.parameters]
+        )
 
     def tag(self) -> str:
         """Return a short name that tells the form from all others of its function."""
         digest = hashlib.sha256(f"{self.kind}\0{self.return_type}\n".encode())
-        for one in self.parameters:
-            digest.update(f"{one.name}\0{one.type}\0{one.named}\n".encode())
+        for parameter in self.parameters:
+            digest.update(f"{parameter.name}\0{parameter.type}\0{parameter.named}\n".encode())
         return digest.hexdigest()[:12]
 
     def values(self, row: pa.RecordBatch) -> tuple[list[pa.Array], dict[str, pa.Array]]:
         """Return the positional and the named values of a call, each as an array of one element."""
-        wanted = [one for one in self.parameters if one.type is not TABLE]
-        if sorted(row.schema.names) != sorted(one.name for one in wanted):
-            names = ", ".join(one.name for one in wanted) or "none"
+        expected = [parameter for parameter in self.parameters if parameter.type is not TABLE]
+        if sorted(row.schema.names) != sorted(parameter.name for parameter in expected):
+            names = ", ".join(parameter.name for parameter in expected) or "none"
             raise InvalidRequestError(f"the parameters of the function are: {names}")
-        columns = [(one, row.column(one.name)) for one in wanted]
-        positional = [column for one, column in columns if not one.named]
-        named = {one.name: column for one, column in columns if one.named and not column.null_count}
+        columns = [(parameter, row.column(parameter.name)) for parameter in expected]
+        positional = [column for parameter, column in columns if not parameter.named]
+        named = {
+            parameter.name: column
+            for parameter, column in columns
+            if parameter.named and not column.null_count
+        }
         return positional, named
 
 
@@ -63,13 +69,17 @@ def forms(kind: FunctionKind, signature: FunctionSignature) -> Iterator[Form]:
     positional, and NULL means the default.
     """
     declared = signature.declared
-    positional = [one for one in declared if not one.named and one.type is not TABLE]
-    rest = [one for one in declared if one.named]
+    positional = [parameter for parameter in declared if not parameter.named and parameter.type is not TABLE]
+    rest = [parameter for parameter in declared if parameter.named]
     if signature.takes_table:
-        tables = [one for one in declared if one.type is TABLE]
+        tables = [parameter for parameter in declared if parameter.type is TABLE]
         yield Form(kind, (*positional, *rest, *tables))
         return
-    least = len(positional) if kind is FunctionKind.SCALAR else sum(one.required for one in positional)
+    least = (
+        len(positional)
+        if kind is FunctionKind.SCALAR
+        else sum(parameter.required for parameter in positional)
+    )
     for count in range(least, len(positional) + 1):
         yield Form(kind, (*positional[:count], *rest), signature.return_type)
     if signature.variadic and positional:
@@ -93,7 +103,7 @@ def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Fie
     metadata = {}
     shown = parameter.type
     if kind is FunctionKind.SCALAR and not isinstance(shown, Special):
-        # DuckDB fills these with what it exports, whatever type it was told.
+        # DuckDB fills these with what it exports, whatever type was declared.
         shown = _exported(shown) or ANY
     if parameter.named and by_name:
         metadata["is_named_parameter"] = _YES
@@ -106,35 +116,44 @@ def _field(kind: FunctionKind, parameter: Parameter, *, by_name: bool) -> pa.Fie
     return schemas.to_duckdb_types(pa.schema([field])).field(0)
 
 
-def _exported(kind: pa.DataType) -> pa.DataType | None:
-    """Return the one type as which DuckDB exports values of this one, None where settings decide."""
-    if isinstance(kind, pa.BaseExtensionType) or types.is_boolean(kind):
+def _exported(data_type: pa.DataType) -> pa.DataType | None:
+    """Return the type in which DuckDB exports values of a type, None where settings decide."""
+    if isinstance(data_type, pa.BaseExtensionType) or types.is_boolean(data_type):
         return None
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
-    if types.is_date(kind):
+    if types.is_date(data_type):
         return pa.date32()
-    if types.is_time(kind):
+    if types.is_time(data_type):
         return pa.time64("us")
-    if types.is_timestamp(kind):
-        return kind if kind.tz is None else pa.timestamp("us", kind.tz)
-    if types.is_decimal(kind):
-        return pa.decimal128(kind.precision, kind.scale)
-    if types.is_nested(kind):
-        return _exported_nested(kind)
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_timestamp(data_type):
+        return data_type if data_type.tz is None else pa.timestamp("us", data_type.tz)
+    if types.is_decimal(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if types.is_nested(data_type):
+        return _exported_nested(data_type)
+    if (
+        types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_fixed_size_binary(data_type)
+    ):
         return pa.binary()
-    if types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
-        return kind
+    if (
+        types.is_integer(data_type)
+        or types.is_float32(data_type)
+        or types.is_float64(data_type)
+        or types.is_null(data_type)
+    ):
+        return data_type
     return None
 
 
-def _exported_nested(kind: pa.DataType) -> pa.DataType | None:
-    if isinstance(kind, pa.StructType):
-        fields = [(field.name, _exported(field.type)) for field in kind]
+def _exported_nested(data_type: pa.DataType) -> pa.DataType | None:
+    if isinstance(data_type, pa.StructType):
+        fields = [(field.name, _exported(field.type)) for field in data_type]
         return None if any(child is None for _, child in fields) else pa.struct(fields)
-    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
-        child = _exported(kind.value_type)
-        size = kind.list_size if isinstance(kind, pa.FixedSizeListType) else -1
+    if isinstance(data_type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        child = _exported(data_type.value_type)
+        size = data_type.list_size if isinstance(data_type, pa.FixedSizeListType) else -1
         return None if child is None else pa.list_(child, size)
     return None  # maps, unions and views: any type, brought to the declared one by the server

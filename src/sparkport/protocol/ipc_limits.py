@@ -176,13 +176,13 @@ def _check_schema(schema: _Table, limits: Limits) -> None:
 def _check_field(field: _Table) -> None:
     """Refuse what pyarrow reads and then fails or crashes on when it is used."""
     field.string(_FIELD_NAME).decode()
-    kind = field.table(_FIELD_TYPE)
+    parameters = field.table(_FIELD_TYPE)
     match field.uint8(_FIELD_TYPE_TYPE):
-        case 7 if kind and abs(kind.int32(_DECIMAL_SCALE)) > _MAX_DECIMAL_DIGITS:  # Decimal
+        case 7 if parameters and abs(parameters.int32(_DECIMAL_SCALE)) > _MAX_DECIMAL_DIGITS:  # Decimal
             raise InvalidRequestError(f"decimals have at most {_MAX_DECIMAL_DIGITS} digits after the point")
-        case 10 if kind:  # Timestamp
-            kind.string(_TIMESTAMP_TIMEZONE).decode()
-        case 11 if not kind or kind.int16(_INTERVAL_UNIT) != _MONTH_DAY_NANO:  # Interval
+        case 10 if parameters:  # Timestamp
+            parameters.string(_TIMESTAMP_TIMEZONE).decode()
+        case 11 if not parameters or parameters.int16(_INTERVAL_UNIT) != _MONTH_DAY_NANO:  # Interval
             raise InvalidRequestError("intervals must be of months, days and nanoseconds")
 
 

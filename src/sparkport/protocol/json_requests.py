@@ -411,8 +411,8 @@ def _column(wire: _Field, metadata: dict[str, str], depth: int = 1) -> pa.Field:
         raise InvalidRequestError("a column needs a name")
     schemas.check_depth(depth)
     children = None if wire.fields is None else [_column(child, {}, depth + 1) for child in wire.fields]
-    kind = type_grammar.parse(wire.type, children)
-    field = type_grammar.named_field(wire.name, kind, nullable=wire.nullable)
+    data_type = type_grammar.parse(wire.type, children)
+    field = type_grammar.named_field(wire.name, data_type, nullable=wire.nullable)
     if wire.type.strip() != type_grammar.GEOMETRY:
         return field
     return field.with_metadata(_geometry(wire.name, metadata))
@@ -421,11 +421,11 @@ def _column(wire: _Field, metadata: dict[str, str], depth: int = 1) -> pa.Field:
 def _geometry(name: str, metadata: dict[str, str]) -> dict[bytes, bytes]:
     """Return the metadata that makes a WKB column a GEOMETRY for DuckDB."""
     srid = metadata.get(f"{name}.srid")
-    kind = metadata.get(f"{name}.geometry_type")
+    geometry_type = metadata.get(f"{name}.geometry_type")
     reference = {"crs": f"EPSG:{srid}", "crs_type": "authority_code"} if srid else {}
     keys = {_EXTENSION_NAME: b"geoarrow.wkb", _EXTENSION_METADATA: json.dumps(reference).encode()}
     if srid:
         keys[b"srid"] = srid.encode()
-    if kind:
-        keys[b"geometry_type"] = kind.encode()
+    if geometry_type:
+        keys[b"geometry_type"] = geometry_type.encode()
     return keys

@@ -111,11 +111,11 @@ class _Scope:
     names: tuple[str, ...] | None
 
     def expression(self, node: Node, depth: int) -> Expression:
-        kind = field(node, "expression_class", str)
+        expression_class = field(node, "expression_class", str)
         if depth > MAX_DEPTH:
             return Unknown(f"nesting deeper than {MAX_DEPTH}")
-        if (read := _CLASSES.get(kind)) is None:
-            return Unknown(f"expression class {kind}")
+        if (read := _CLASSES.get(expression_class)) is None:
+            return Unknown(f"expression class {expression_class}")
         return read(self, node, depth + 1)
 
     def member(self, node: Node, key: str, depth: int) -> Expression:
@@ -148,9 +148,9 @@ class _Scope:
 
     def comparison(self, node: Node, depth: int) -> Expression:
         left, right = self.member(node, "left", depth), self.member(node, "right", depth)
-        kind = field(node, "type", str)
-        if (operator := _COMPARISONS.get(kind)) is None:
-            return Unknown(f"comparison {kind}")
+        comparison_type = field(node, "type", str)
+        if (operator := _COMPARISONS.get(comparison_type)) is None:
+            return Unknown(f"comparison {comparison_type}")
         return _compare(operator, left, right, field(node, "left", dict), field(node, "right", dict))
 
     def conjunction(self, node: Node, depth: int) -> Expression:
@@ -182,8 +182,8 @@ class _Scope:
 
     def operator(self, node: Node, depth: int) -> Expression:
         children = self.members(node, "children", depth, at_least=1)
-        kind = field(node, "type", str)
-        match kind, children:
+        operator_type = field(node, "type", str)
+        match operator_type, children:
             case "OPERATOR_NOT", (child,):
                 return Not(child)
             case "OPERATOR_IS_NULL", (child,):
@@ -197,11 +197,11 @@ class _Scope:
             case "COMPARE_NOT_IN", (child, _, *_):
                 return Not(In(child, children[1:]))
             case (("OPERATOR_NOT" | "OPERATOR_IS_NULL" | "OPERATOR_IS_NOT_NULL"), _):
-                raise InvalidRequestError(f"filter: {kind} has {len(children)} children, not 1")
+                raise InvalidRequestError(f"filter: {operator_type} has {len(children)} children, not 1")
             case (("COMPARE_IN" | "COMPARE_NOT_IN"), _):
-                raise InvalidRequestError(f"filter: {kind} has no options")
+                raise InvalidRequestError(f"filter: {operator_type} has no options")
             case _:
-                return Unknown(f"operator {kind}")
+                return Unknown(f"operator {operator_type}")
 
     def cast(self, node: Node, depth: int) -> Expression:
         child = self.member(node, "child", depth)

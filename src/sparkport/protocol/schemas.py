@@ -81,9 +81,9 @@ def to_duckdb_types(arrow_schema: pa.Schema) -> pa.Schema:
     Raises NoDuckDBTypeError where there is none.
     """
     for index, field in enumerate(arrow_schema):
-        kind = field.type
-        shown = _to_duckdb_type(kind)
-        if shown is not kind and shown != kind:
+        data_type = field.type
+        shown = _to_duckdb_type(data_type)
+        if shown is not data_type and shown != data_type:
             arrow_schema = arrow_schema.set(index, field.with_type(shown))
     return arrow_schema
 

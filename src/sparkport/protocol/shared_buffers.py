@@ -32,42 +32,42 @@ def values_of(array: pa.Array) -> pa.Buffer | None:
 
 
 def zeros(
-    kind: pa.DataType, length: int, block: pa.Buffer, values: pa.Buffer | None = None
+    data_type: pa.DataType, length: int, block: pa.Buffer, values: pa.Buffer | None = None
 ) -> pa.Array | None:
     """Return nulls that are views of a block of zeros, or None for types whose nulls are made otherwise.
 
     Under the nulls of numbers lie `values`, if there are enough of them.
     """
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         buffers = [block.slice(0, -(-length // 8)), block.slice(0, 4 * (length + 1)), block.slice(0, 0)]
-    elif pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
-        size = -(-length * kind.bit_width // 8)
-        under = values if values is not None and len(values) >= size and _is_number(kind) else block
+    elif pa.types.is_primitive(data_type) or pa.types.is_decimal128(data_type):
+        size = -(-length * data_type.bit_width // 8)
+        under = values if values is not None and len(values) >= size and _is_number(data_type) else block
         buffers = [block.slice(0, -(-length // 8)), under.slice(0, size)]
     else:
         return None
-    return pa.Array.from_buffers(kind, length, buffers, null_count=length)
+    return pa.Array.from_buffers(data_type, length, buffers, null_count=length)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def _is_number(data_type: pa.DataType) -> bool:
     """Return whether clients take any bits for a value, also where they convert what is under a null."""
     return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal128(kind)
-        or pa.types.is_date32(kind)
-        or (isinstance(kind, pa.TimestampType) and kind.unit == "us")
+        pa.types.is_integer(data_type)
+        or pa.types.is_floating(data_type)
+        or pa.types.is_decimal128(data_type)
+        or pa.types.is_date32(data_type)
+        or (isinstance(data_type, pa.TimestampType) and data_type.unit == "us")
     )
 
 
 def send_once(header: bytes, body: list[FileSlice]) -> tuple[bytes, list[FileSlice]]:
-    """Leave out of a batch's body what is in it already; the header is told where that is."""
+    """Leave out of a batch's body what is in it already; the header refers to the first place."""
     buffers, pairs_at, length_at = batch_buffers(header)
     pieces = _pieces(buffers, body)
     longest: dict[int, pa.Buffer] = {}
     for piece in pieces.values():
-        known = longest.get(piece.address)
-        if known is None or len(known) < len(piece):
+        longest_so_far = longest.get(piece.address)
+        if longest_so_far is None or len(longest_so_far) < len(piece):
             longest[piece.address] = piece
     if len(longest) == len(pieces):
         return header, body
@@ -91,10 +91,10 @@ def send_once(header: bytes, body: list[FileSlice]) -> tuple[bytes, list[FileSli
 def _pieces(buffers: list[tuple[int, int]], body: list[FileSlice]) -> dict[int, pa.Buffer]:
     """Return the buffers of a body by their offsets; nothing if it is cut in another way."""
     starts = {offset: length for offset, length in buffers if length}
-    found: dict[int, pa.Buffer] = {}
+    pieces: dict[int, pa.Buffer] = {}
     at = 0
     for piece in body:
         if isinstance(piece, pa.Buffer) and starts.get(at) == len(piece):
-            found[at] = piece
+            pieces[at] = piece
         at += len(piece)
-    return found if len(found) == len(starts) else {}
+    return pieces if len(pieces) == len(starts) else {}

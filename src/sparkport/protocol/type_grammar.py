@@ -121,11 +121,11 @@ def parse(text: str, children: list[pa.Field] | None = None) -> pa.DataType:
     return parsed
 
 
-def named_field(name: str, kind: pa.DataType, *, nullable: bool) -> pa.Field:
+def named_field(name: str, data_type: pa.DataType, *, nullable: bool) -> pa.Field:
     """Return a field. Raises InvalidRequestError where the two cannot go together."""
-    if pa.types.is_null(kind) and not nullable:
+    if pa.types.is_null(data_type) and not nullable:
         raise InvalidRequestError(f"column '{name}' has type null, so it is nullable")
-    return pa.field(name, kind, nullable)
+    return pa.field(name, data_type, nullable)
 
 
 class _Parser:
@@ -138,10 +138,10 @@ class _Parser:
     def type(self, depth: int) -> pa.DataType:
         schemas.check_depth(depth)
         self._space()
-        for known in (GEOMETRY, "extension<arrow.uuid>", "extension<arrow.json>", "extension<arrow.bool8>"):
-            if self._text.startswith(known, self._at):
-                self._at += len(known)
-                return _PLAIN[known]
+        for name in (GEOMETRY, "extension<arrow.uuid>", "extension<arrow.json>", "extension<arrow.bool8>"):
+            if self._text.startswith(name, self._at):
+                self._at += len(name)
+                return _PLAIN[name]
         word = self._word()
         if word in _NESTED:
             return self._nested(word, depth)
@@ -286,11 +286,10 @@ class _Parser:
 
 def _built(word: str, children: list[pa.Field], codes: Sequence[int] = (), size: int = 0) -> pa.DataType:
     """Return the nested type of these children; `codes` are those of a union."""
-    wanted = {"list": 1, "large_list": 1, "fixed_size_list": 1, "map": 2, "dictionary": 2}.get(word)
-    if wanted is not None and len(children) != wanted:
-        raise InvalidRequestError(
-            f"type '{word}' has {wanted} {'child' if wanted == 1 else 'children'}, not {len(children)}"
-        )
+    child_count = {"list": 1, "large_list": 1, "fixed_size_list": 1, "map": 2, "dictionary": 2}.get(word)
+    if child_count is not None and len(children) != child_count:
+        noun = "child" if child_count == 1 else "children"
+        raise InvalidRequestError(f"type '{word}' has {child_count} {noun}, not {len(children)}")
     if codes and (len(codes) != len(children) or len(set(codes)) != len(codes)):
         raise InvalidRequestError(f"type '{word}' needs a code of its own for each child, or none at all")
     try:
@@ -329,7 +328,7 @@ def _checked_size(word: str, size: int) -> int:
 
 
 def _unknown(word: str) -> InvalidRequestError:
-    known = [*_PLAIN, *_NESTED, *_PARAMETERISED]
-    near = difflib.get_close_matches(word.lower(), known, n=1)
+    all_words = [*_PLAIN, *_NESTED, *_PARAMETERISED]
+    near = difflib.get_close_matches(word.lower(), all_words, n=1)
     hint = f". Did you mean '{near[0]}'?" if near else ""
     return InvalidRequestError(f"unknown Arrow type '{word}'{hint}")

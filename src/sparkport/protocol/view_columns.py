@@ -17,13 +17,13 @@ _RAW_VIEW = pa.binary(16)
 
 def compact(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Copy the text of view columns that show less than half of what they keep."""
-    for index, kind in enumerate(batch.schema.types):
-        if is_view(kind):
+    for index, data_type in enumerate(batch.schema.types):
+        if is_view(data_type):
             column = batch.column(index)
             kept = sum(buffer.size for buffer in column.buffers()[2:])
             if kept > 2 * spelled_bytes(column):
-                flat = pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
-                copied = _without_views_of_nulls(column).cast(flat).cast(kind)
+                flat = pa.large_string() if pa.types.is_string_view(data_type) else pa.large_binary()
+                copied = _without_views_of_nulls(column).cast(flat).cast(data_type)
                 batch = batch.set_column(index, batch.schema.field(index), copied)
     return batch
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.mapping import field_id, physical_name, physical_path
 from sparkport.spark.delta.readable import unreadable_reason
+from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_json
 
 
-def column(kind: object, **details: object) -> dict[str, Any]:
+def column(kind: SparkType, **details: object) -> SparkField:
     """Return the column `a` of a schema."""
-    return {"name": "a", "type": kind, "nullable": True, "metadata": details}
+    return SparkField("a", kind, metadata=details)
 
 
-def table(*fields: dict[str, Any], **configuration: str) -> Metadata:
+def table(*fields: SparkField, **configuration: str) -> Metadata:
     """Return the metadata of a table."""
-    schema = {"type": "struct", "fields": list(fields)}
-    return Metadata("id", None, None, schema, configuration=configuration)
+    return Metadata("id", None, None, fields, configuration=configuration)
 
 
-def widened(old: str, new: str) -> dict[str, Any]:
+def widened(old: str, new: str) -> SparkField:
     """Return a column whose type changed."""
     return column(new, **{"delta.typeChanges": [{"fromType": old, "toType": new}]})
 
@@ -61,10 +59,10 @@ def test_unknown_features_are_named(protocol: Protocol, reason: str) -> None:
         "decimal(38,18)",
         "timestamp_ntz",
         {"type": "array", "elementType": "string", "containsNull": True},
-        {"type": "map", "keyType": "string", "valueType": {"type": "struct", "fields": [column("date")]}},
+        {"type": "map", "keyType": "string", "valueType": struct_json([column("date")])},
     ],
 )
-def test_known_types_are_readable(kind: object) -> None:
+def test_known_types_are_readable(kind: SparkType) -> None:
     """All of Delta's types but those that Arrow does not know."""
     assert unreadable_reason(Protocol(1, 2), table(column(kind))) is None
 
@@ -75,12 +73,12 @@ def test_known_types_are_readable(kind: object) -> None:
         ("variant", "variant"),
         ("void", "void"),
         ({"type": "array", "elementType": "variant", "containsNull": True}, "variant"),
-        ({"type": "struct", "fields": [column("geometry(4326)")]}, "geometry(4326)"),
+        (struct_json([column("geometry(4326)")]), "geometry(4326)"),
         ({"type": "map", "keyType": "string", "valueType": "interval"}, "interval"),
         ({"type": "udt", "class": "x"}, "udt"),
     ],
 )
-def test_unknown_types_are_named(kind: object, named: str) -> None:
+def test_unknown_types_are_named(kind: SparkType, named: str) -> None:
     """A column of an unknown type is found at any depth."""
     assert unreadable_reason(Protocol(1, 2), table(column(kind))) == f"column 'a' has the type {named}"
 
@@ -141,7 +139,7 @@ def test_physical_names_count_only_with_mapping() -> None:
 def test_path_of_a_nested_field_is_physical() -> None:
     """Each step of a path has its own physical name."""
     inner = column("long", **{"delta.columnMapping.physicalName": "col-2"})
-    outer = column({"type": "struct", "fields": [inner]}, **{"delta.columnMapping.physicalName": "col-1"})
+    outer = column(struct_json([inner]), **{"delta.columnMapping.physicalName": "col-1"})
     metadata = table(outer, **{"delta.columnMapping.mode": "name"})
 
     assert physical_path(metadata, ["a", "a"]) == ("col-1", "col-2")

@@ -346,7 +346,7 @@ def test_description_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     assert snapshot.metadata.table_id == detail["id"]
     assert snapshot.metadata.partition_columns == tuple(detail["partitionColumns"])
     assert snapshot.metadata.configuration["team"] == "us"
-    assert snapshot.metadata.schema["fields"][0]["metadata"] == {"comment": "key"}
+    assert snapshot.metadata.fields[0].metadata == {"comment": "key"}
     assert len(snapshot.files) == detail["numFiles"]
     assert sum(file.size for file in snapshot.files) == detail["sizeInBytes"]
     assert snapshot.protocol.min_reader == detail["minReaderVersion"]

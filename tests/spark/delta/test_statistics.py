@@ -45,7 +45,7 @@ def file(
 
 def snapshot(*files: DataFile, **configuration: str) -> DeltaSnapshot:
     """Return a table of these files."""
-    metadata = Metadata("id", None, None, {}, configuration=configuration)
+    metadata = Metadata("id", None, None, (), configuration=configuration)
     return DeltaSnapshot(0, 0, Protocol(1, 2), metadata, files, {}, None)
 
 

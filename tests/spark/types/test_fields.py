@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparkport.errors import InvalidRequestError
+from sparkport.spark.delta.spark_fields import SparkField, struct_fields, struct_json
 from sparkport.spark.types import UnsupportedTypeError, arrow_field, spark_field, storage_type
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 
@@ -15,13 +17,12 @@ LONG_ARRAY = {"type": "array", "elementType": "long", "containsNull": True}
 
 def struct(*fields: tuple[str, Any]) -> dict[str, Any]:
     """Return Spark's JSON of a struct."""
-    members = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields]
-    return {"type": "struct", "fields": members}
+    return struct_json(SparkField(name, kind) for name, kind in fields)
 
 
-def column(kind: Any, **metadata: str) -> dict[str, Any]:
-    """Return Spark's JSON of a nullable column."""
-    return {"name": "c", "type": kind, "nullable": True, "metadata": metadata}
+def column(kind: Any, **metadata: str) -> SparkField:
+    """Return a nullable column."""
+    return SparkField("c", kind, metadata=metadata)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -72,7 +73,7 @@ def test_all_else_is_kept_in_metadata(kind: pa.DataType) -> None:
     """Names of items, nullability and layouts that Spark has no word for are not lost."""
     field = pa.field("c", kind)
 
-    assert list(spark_field(field)["metadata"]) == ["sparkport.arrow"]
+    assert list(spark_field(field).metadata) == ["sparkport.arrow"]
     assert arrow_field(spark_field(field)).equals(field, check_metadata=True)
 
 
@@ -82,19 +83,15 @@ def test_comments_and_defaults_are_under_keys_of_their_own() -> None:
 
     stored = spark_field(field)
 
-    assert stored == {
-        "name": "c",
-        "type": "integer",
-        "nullable": False,
-        "metadata": {"comment": "größe", "sparkport.default": "1 + 1"},
-    }
+    metadata = {"comment": "größe", "sparkport.default": "1 + 1"}
+    assert stored == SparkField("c", "integer", nullable=False, metadata=metadata)
     assert arrow_field(stored).equals(field, check_metadata=True)
 
 
 def test_a_comment_changed_in_spark_is_seen() -> None:
     """The comment is not part of the exact field that is kept."""
     stored = spark_field(pa.field("c", pa.uint8(), metadata={"comment": "old"}))
-    stored["metadata"]["comment"] = "new"
+    stored = replace(stored, metadata={**stored.metadata, "comment": "new"})
 
     assert arrow_field(stored).metadata == {b"comment": b"new"}
     assert arrow_field(stored).type == pa.uint8()
@@ -109,7 +106,7 @@ def test_a_renamed_column_keeps_its_type() -> None:
     """The name and the nullability are those of the Spark field."""
     stored = spark_field(pa.field("old", pa.uint8(), nullable=False))
 
-    renamed = arrow_field({**stored, "name": "new", "nullable": True})
+    renamed = arrow_field(replace(stored, name="new", nullable=True))
 
     assert renamed == pa.field("new", pa.uint8())
 
@@ -118,7 +115,7 @@ def test_a_widened_column_is_plain() -> None:
     """Metadata that does not fit the column any more is ignored."""
     stored = spark_field(pa.field("c", pa.uint8(), metadata={"k": "v"}))
 
-    widened = arrow_field({**stored, "type": "integer"})
+    widened = arrow_field(replace(stored, type="integer"))
 
     assert widened.equals(pa.field("c", pa.int32()), check_metadata=True)
 
@@ -127,35 +124,35 @@ def test_fields_of_a_struct_are_matched_by_name() -> None:
     """What is still stored as before keeps its exact type; what was added or renamed is plain."""
     exact = pa.list_(pa.struct([("a", pa.uint8()), ("b", pa.uint16())]))
     stored = spark_field(pa.field("c", exact))
-    stored["type"]["elementType"] = struct(("new", "short"), ("b", "integer"), ("d", "long"))
+    changed = {"type": "array", "elementType": struct(("new", "short"), ("b", "integer"), ("d", "long"))}
 
     expected = pa.list_(pa.struct([("new", pa.int16()), ("b", pa.uint16()), ("d", pa.int64())]))
-    assert arrow_field(stored).type == expected
+    assert arrow_field(replace(stored, type=changed)).type == expected
 
 
 def test_values_of_a_map_fall_back_alone() -> None:
     """A change of a map's values leaves the keys exact."""
     stored = spark_field(pa.field("c", pa.map_(pa.uint8(), pa.uint8())))
-    stored["type"]["valueType"] = "long"
+    changed = {"type": "map", "keyType": "short", "valueType": "long"}
 
-    assert arrow_field(stored).type == pa.map_(pa.uint8(), pa.int64())
+    assert arrow_field(replace(stored, type=changed)).type == pa.map_(pa.uint8(), pa.int64())
 
 
 def test_a_changed_union_is_a_plain_struct() -> None:
     """A union is stored as a struct; with other fields it is nothing but one."""
     union = pa.sparse_union([pa.field("n", pa.int64())])
     stored = spark_field(pa.field("c", union))
-    stored["type"] = struct(("tag", "byte"), ("n", "long"), ("m", "long"))
+    changed = replace(stored, type=struct(("tag", "byte"), ("n", "long"), ("m", "long")))
 
-    assert arrow_field(stored).type == pa.struct([("tag", pa.int8()), ("n", pa.int64()), ("m", pa.int64())])
+    assert arrow_field(changed).type == pa.struct([("tag", pa.int8()), ("n", pa.int64()), ("m", pa.int64())])
 
 
 def test_nullability_inside_does_not_matter() -> None:
     """Delta may store the nullability of what is nested either way."""
     stored = spark_field(pa.field("c", pa.list_(pa.uint8())))
-    stored["type"]["containsNull"] = False
+    changed = {"type": "array", "elementType": "short", "containsNull": False}
 
-    assert arrow_field(stored).type == pa.list_(pa.uint8())
+    assert arrow_field(replace(stored, type=changed)).type == pa.list_(pa.uint8())
 
 
 @pytest.mark.parametrize(
@@ -230,9 +227,9 @@ def test_members_of_a_union_get_names_of_their_own(names: list[str], stored: lis
     """A member is named as in the union, unless Spark would take it for another."""
     union = pa.sparse_union([pa.field(name, pa.int64()) for name in names])
 
-    fields = spark_field(pa.field("c", union))["type"]["fields"]
+    fields = struct_fields(spark_field(pa.field("c", union)).type)
 
-    assert [field["name"] for field in fields] == stored
+    assert [field.name for field in fields] == stored
 
 
 def test_maps_as_keys_become_arrays() -> None:
@@ -242,7 +239,7 @@ def test_maps_as_keys_become_arrays() -> None:
 
     stored = spark_field(pa.field("c", pa.map_(inner, pa.int8())))
 
-    assert stored["type"] == {
+    assert stored.type == {
         "type": "array",
         "elementType": struct(("key", key), ("value", "byte")),
         "containsNull": True,
@@ -254,7 +251,8 @@ def test_keys_that_contain_maps_become_arrays(make: Callable[[pa.DataType], pa.D
     """A map may be anywhere in the key."""
     stored = spark_field(pa.field("c", pa.map_(make(pa.map_(pa.string(), pa.int64())), pa.int8())))
 
-    assert stored["type"]["type"] == "array"
+    assert isinstance(stored.type, dict)
+    assert stored.type["type"] == "array"
 
 
 @pytest.mark.parametrize(
@@ -269,4 +267,4 @@ def test_keys_that_contain_maps_become_arrays(make: Callable[[pa.DataType], pa.D
 )
 def test_decimals_fit_into_sparks(kind: pa.DataType, spark_type: str) -> None:
     """Spark's decimals have at most 38 digits and no negative scale; all else is text."""
-    assert spark_field(pa.field("c", kind))["type"] == spark_type
+    assert spark_field(pa.field("c", kind)).type == spark_type

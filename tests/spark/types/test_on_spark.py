@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from sparkport.spark.delta.spark_fields import struct_fields, struct_json
 from sparkport.spark.types import arrow_field, decode_batch, encode_batch, spark_field
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 
@@ -72,7 +73,7 @@ def test_every_type_survives_spark_and_delta(spark: SparkSession, schema: str, t
     exact = everything()
     table = f"{schema}.everything"
     fields = [spark_field(field) for field in exact.schema]
-    stored = StructType.fromJson({"type": "struct", "fields": fields})
+    stored = StructType.fromJson(struct_json(fields))
     empty = spark.createDataFrame([], stored)
     empty.write.format("delta").option("delta.columnMapping.mode", "name").saveAsTable(table)
     pq.write_table(pa.Table.from_batches([encode_batch(exact, exact.schema)]), tmp_path / "staged.parquet")
@@ -80,7 +81,7 @@ def test_every_type_survives_spark_and_delta(spark: SparkSession, schema: str, t
     staged = spark.read.schema(stored).parquet(str(tmp_path / "staged.parquet"))
     staged.write.format("delta").mode("append").saveAsTable(table)
 
-    kept = spark.table(table).schema.jsonValue()["fields"]
+    kept = struct_fields(spark.table(table).schema.jsonValue())
     arrow_schema = pa.schema([arrow_field(field) for field in kept])
     files = [pq.ParquetFile(file.removeprefix("file://")) for file in spark.table(table).inputFiles()]
     [batch] = [file.read().combine_chunks().to_batches()[0] for file in files if file.metadata.num_rows]
@@ -97,7 +98,7 @@ def test_plain_tables_have_the_usual_types(spark: SparkSession, schema: str, zon
     spark.sql(f"CREATE TABLE {schema}.plain USING delta AS {PLAIN}")
     spark.conf.set("spark.sql.session.timeZone", zone)
 
-    fields = spark.table(f"{schema}.plain").schema.jsonValue()["fields"]
+    fields = struct_fields(spark.table(f"{schema}.plain").schema.jsonValue())
     arrow_schema = pa.schema([arrow_field(field) for field in fields])
     [batch] = spark.table(f"{schema}.plain").toArrow().to_batches()
     [file] = spark.table(f"{schema}.plain").inputFiles()

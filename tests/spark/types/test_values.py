@@ -35,7 +35,7 @@ def there_and_back(array: pa.Array) -> pa.Array:
     stored.validate(full=True)
     exact = decode(stored, field)
     exact.validate(full=True)
-    assert stored.type.equals(storage_type(spark_field(field)["type"]), check_metadata=True)
+    assert stored.type.equals(storage_type(spark_field(field).type), check_metadata=True)
     assert exact.type.equals(array.type, check_metadata=True)
     return exact
 

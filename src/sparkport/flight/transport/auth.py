@@ -48,8 +48,8 @@ class BearerTokens(Authenticator):
         given = token(authorization or "")
         principal = None
         # Every token is compared, in constant time each, so that timing tells nothing.
-        for known, owner in self._principals.items():
-            if hmac.compare_digest(known, given):
+        for valid_token, owner in self._principals.items():
+            if hmac.compare_digest(valid_token, given):
                 principal = owner
         if principal is None:
             raise UnauthenticatedError(_HOW_TO if not given else "the token is not valid. " + _HOW_TO)

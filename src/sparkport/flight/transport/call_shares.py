@@ -44,13 +44,13 @@ class CallShares:
         return None
 
     def enter_anyway(self, principal: str, connection: str) -> None:
-        """Count a call that is there whether it may or not."""
+        """Count a call without regard to the limits."""
         with self._lock:
             self._calls[connection] += 1
             self._calls[principal, _host(connection)] += 1
 
     def leave(self, principal: str, connection: str) -> None:
-        """Count a call no more."""
+        """Stop counting a call."""
         with self._lock:
             for key in (connection, (principal, _host(connection))):
                 left = self._calls[key] - 1

@@ -33,7 +33,7 @@ class DirectRpc(Rpc):
     """A call: the context that handlers get, and the iterator of what the client sends.
 
     Events are taken by the thread of the handler when it waits. While it is busy, the server's watch
-    takes them with `look`, so that a cancellation is told in time.
+    takes them with `look`, so that a cancellation is noticed in time.
     """
 
     def __init__(self, event: Any, queue: Any, patience: Patience) -> None:  # noqa: ANN401 - gRPC has no types
@@ -267,5 +267,5 @@ class DirectRpc(Rpc):
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - one must not keep the others from being told
+            except Exception:  # noqa: BLE001 - a failing callback must not prevent the others
                 _log.error("a callback failed", method=self.method, exception=traceback.format_exc())

@@ -1,8 +1,9 @@
 """A gRPC server in which one thread serves a call from its first event to its last.
 
 `grpc.server` has one thread that takes all events and wakes another one for each: most of the time of a
-small call, and of a small message, goes there. Here a few threads wait for calls; who gets one runs its
-handler and takes the events of that call itself. This is how gRPC's synchronous server in C++ works.
+small call, and of a small message, goes there. Here a few threads wait for calls; the one that gets a
+call runs its handler and takes the events of that call itself. This is how gRPC's synchronous server in C++
+works.
 
 It needs classes of `grpcio` that are not public: `server` takes it for the versions it was tried with.
 """
@@ -185,14 +186,14 @@ class DirectServer:
         except ClientSilentError as error:
             rpc.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
         except BaseException:  # noqa: BLE001 - a thread that ended here would leave its client waiting
-            # A lost connection ends a handler too, and then there is nobody to be told.
+            # A lost connection ends a handler too, and then no client is left to report to.
             if not rpc.cancelled:
                 _log.error("a handler failed", method=rpc.method, exception=traceback.format_exc())
                 rpc.fail()
         self._leave(rpc)
 
     def _leave(self, rpc: DirectRpc) -> None:
-        """Let a call go; one whose client has not taken its answer counts as his until he has."""
+        """Release a call; until its client has read the answer, it still counts for the caller."""
         with self._lock:
             self._running -= self._is_counted(rpc)
         if rpc.share is not None:

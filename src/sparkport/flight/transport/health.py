@@ -1,7 +1,7 @@
 """The gRPC health service: answers without a token, so it must cost nothing that grows.
 
 It knows the names that the server gives it and keeps no other. Few calls are open at a time; when one more
-comes, the oldest ends. So whoever opens many closes his own, and a probe, which is over in a
+comes, the oldest ends. So a client that opens many ends its own, and a probe, which is over in a
 moment, gets its answer whatever others do.
 """
 
@@ -56,7 +56,7 @@ class HealthService(grpc.GenericRpcHandler):
                 return None
 
     def set(self, *, is_serving: bool) -> None:
-        """Set the health, and tell it to those who watch."""
+        """Set the health, and send it to all open watches."""
         with self._lock:
             self._is_serving = is_serving
             for rpc, is_known in self._watching.items():
@@ -64,7 +64,7 @@ class HealthService(grpc.GenericRpcHandler):
                     rpc.post(_answer(self._status))
 
     def stop(self) -> None:
-        """Tell those who watch that nothing is served any more, and end their calls."""
+        """Tell open watches that nothing is served any more, and end them."""
         self.set(is_serving=False)
         with self._lock:
             self._is_stopping = True

@@ -18,9 +18,9 @@ class ServerLimits:
 
     concurrent_calls: int = 256
     calls_per_caller: int | None = None
-    """Calls of one principal at one address; three quarters of all unless told otherwise."""
+    """Calls of one principal at one address; by default three quarters of all."""
     calls_per_connection: int | None = None
-    """Half of all unless told otherwise."""
+    """Calls of one connection; by default half of all."""
     connections: int = 1000
     """Fewer where the system lets the process open less than twice as many files."""
     connection_idle_seconds: float = 300.0
@@ -32,7 +32,7 @@ class ServerLimits:
     stream_idle_seconds: float = 3600.0
     """How long a client may neither send nor read: DuckDB opens an INSERT before it computes its rows."""
     memory_bytes: int | None = None
-    """For the rows of all calls that are in memory; a quarter of the machine's unless told otherwise."""
+    """For the rows of all calls that are in memory; by default a quarter of the machine's memory."""
     staged_bytes_per_caller: int | None = None
     """For what the open transactions of one principal have staged; a quarter of `memory_bytes`."""
     transactions_per_caller: int = 1000

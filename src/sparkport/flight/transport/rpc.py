@@ -100,7 +100,7 @@ class Rpc(ABC):
 
 @dataclass(frozen=True, slots=True)
 class CallDetails(grpc.HandlerCallDetails):
-    """What a service chooses a handler by; it names the caller in the call if it knows him."""
+    """What a service chooses a handler by; it sets the principal of the call if it knows the caller."""
 
     method: str
     invocation_metadata: Metadata

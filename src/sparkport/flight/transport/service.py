@@ -184,7 +184,7 @@ class FlightService(grpc.GenericRpcHandler):
     def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = rpc.principal
-        if principal is None:  # the service did not let him in, and the reason is told here
+        if principal is None:  # the service refused the caller, and this error says why
             principal = self._authenticator.authenticate(headers.optional("authorization"))
         access_log.add(principal=principal)
         request = make_request(headers, principal, self._context.resources, access_log, rpc)

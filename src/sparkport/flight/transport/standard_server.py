@@ -189,7 +189,7 @@ def _respond(handler: Handler, rpc: StandardRpc, calls: _Calls) -> Iterator[byte
     except GeneratorExit:
         raise
     except BaseException:  # noqa: BLE001 - whatever it is, the client learns no more than that it failed
-        # A lost connection ends a handler too, and then there is nobody to be told.
+        # A lost connection ends a handler too, and then no client is left to report to.
         if not rpc.cancelled:
             _log.error("a handler failed", method=rpc.method, exception=traceback.format_exc())
         rpc.end_aborted()

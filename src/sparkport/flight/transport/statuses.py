@@ -74,7 +74,9 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
         ("x-arrow-status", _ARROW_INVALID),
         ("x-arrow-status-message-bin", message.encode()),
     ]
-    exception = next((name for kind, name in _DUCKDB_EXCEPTIONS.items() if isinstance(error, kind)), None)
+    exception = next(
+        (name for error_class, name in _DUCKDB_EXCEPTIONS.items() if isinstance(error, error_class)), None
+    )
     if typed and exception:
         details = msgpack.encode({"exception_type": exception, "message": message})
         trailers.append(("grpc-status-details-bin", details))
@@ -82,7 +84,10 @@ def outcome(error: BaseException, trace_id: str, *, airport: bool, typed: bool) 
 
 
 def _code(error: errors.SparkportError) -> grpc.StatusCode:
-    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+    return next(
+        (code for error_class, code in STATUS.items() if isinstance(error, error_class)),
+        grpc.StatusCode.INTERNAL,
+    )
 
 
 def _shortened(message: str) -> str:

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +18,7 @@ from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.spark_fields import SparkField, SparkType
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.delta_jvm.file_commit import FileChange
@@ -34,7 +34,7 @@ class Append:
     table: str
     table_id: str
     stages: list[Stage]
-    fields: list[dict[str, Any]]
+    fields: Sequence[SparkField]
     keys: Mapping[str, Outcome]
     checks: Sequence[Callable[[Metadata], None]] = ()
 
@@ -45,7 +45,7 @@ class Append:
 
     def fits(self, metadata: Metadata) -> bool:
         """Return whether the rows have exactly the columns of a version, and the same layout in files."""
-        if _types(self.fields) != _types(metadata.schema["fields"]):
+        if _types(self.fields) != _types(metadata.fields):
             return False
         return all(stage.is_small or stage.layout == layout_of(metadata) for stage in self.stages)
 
@@ -117,5 +117,5 @@ def _publish_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[Ne
     return [file], functools.partial(discard, file.path)
 
 
-def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {field["name"]: field["type"] for field in fields}
+def _types(fields: Sequence[SparkField]) -> dict[str, SparkType]:
+    return {field.name: field.type for field in fields}

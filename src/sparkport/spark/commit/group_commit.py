@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
@@ -29,6 +29,7 @@ from sparkport.spark.commit.idempotency import idempotent_session, recorded_outc
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.toolkit.repeats import Outcome, StatementKey
@@ -62,7 +63,7 @@ class _Append:
     """The rows of one statement, to be appended."""
 
     stage: Stage
-    fields: list[dict[str, Any]]
+    fields: list[SparkField]
     key: StatementKey | None = None
     check: Callable[[Metadata], None] = lambda _: None
     done: Future[Committed] = field(default_factory=Future)
@@ -165,7 +166,7 @@ class CommitQueue:
         call: Call,
         key: StatementKey | None,
         stage: Stage,
-        fields: Sequence[dict[str, Any]],
+        fields: Sequence[SparkField],
         check: Callable[[Metadata], None] = lambda _: None,
     ) -> Committed:
         """Append the rows of a stage in one commit, a few rows in a group commit with other statements.

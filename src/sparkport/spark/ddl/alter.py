@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +37,7 @@ from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.ddl import alter_connect
 from sparkport.spark.delta.mapping import mapping_mode
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import metadata_commit
 from sparkport.spark.delta_jvm.metadata_commit import MetadataChange
 from sparkport.spark.delta_jvm.transaction import MakeRows
@@ -69,7 +69,7 @@ class _Plan:
     columns: tuple[TableColumn, ...]
     old: pa.Schema
     alteration: Alteration
-    spark_schema: Mapping[str, Any]
+    fields: tuple[SparkField, ...]
     stays: bool
 
     @property
@@ -153,8 +153,8 @@ def _plan(call: Call, table: TableVersions, change: TableChange) -> _Plan | None
     alteration = plan_alteration(call, table.name, shape, change)
     if alteration is None:
         return None
-    spark_schema, stays = evolve_schema(base.metadata.schema, old, alteration.shape.arrow_schema, change)
-    return _Plan(base, columns, old, alteration, spark_schema, stays)
+    fields, stays = evolve_schema(base.metadata.fields, old, alteration.shape.arrow_schema, change)
+    return _Plan(base, columns, old, alteration, fields, stays)
 
 
 def _log_change(
@@ -171,8 +171,8 @@ def _log_change(
         table.root,
         metadata.table_id,
         plan.base.version,
-        plan.spark_schema,
-        with_indexed_ids(kept | constraint_properties(plan.alteration.shape.constraints), plan.spark_schema),
+        plan.fields,
+        with_indexed_ids(kept | constraint_properties(plan.alteration.shape.constraints), plan.fields),
         partitions,
         plan.alteration.reads_rows,
         rows,
@@ -196,7 +196,7 @@ def _check_possible(call: Call, table: TableVersions, plan: _Plan, change: Table
         )
     if isinstance(change, RemoveColumn) and "clustering" in plan.base.state.protocol.writer_features:
         raise UnsupportedOperationError("table", table.name, "DROP COLUMN: it uses liquid clustering")
-    if any(_GENERATED in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
+    if any(_GENERATED in field.metadata for field in metadata.fields):
         raise UnsupportedOperationError("table", table.name, "this change: it has generated columns")
     if delta_checks(metadata) and table.engine.capabilities.delta_transactions:
         work = functools.partial(metadata_commit.dependent_checks, table.root, path)
@@ -222,13 +222,13 @@ def _new_rows(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> Ma
     """Check and stage what the new rows are made of; return None if the old rows stay."""
     if plan.is_recomputed:
         _stage_all(call, table, plan, stage)
-        return functools.partial(_staged_rows, plan.spark_schema["fields"], stage)
+        return functools.partial(_staged_rows, plan.fields, stage)
     if plan.is_filled:
         added = plan.new.field(len(plan.new) - 1)
         value = encode(plan.alteration.filled, added)
         stage.add(pa.record_batch([value], [added.name]))
         stage.close()
-        fresh = plan.spark_schema["fields"][len(plan.new) - 1]
+        fresh = plan.fields[len(plan.new) - 1]
         return functools.partial(_filled_rows, table.root, plan.base.version, fresh, value[0], stage)
     _check_rows(call, table, plan)
     return None
@@ -242,7 +242,7 @@ def _stage_all(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> N
             raise UnsupportedOperationError(
                 "table", table.name, f"this change: column '{new.name}' has a type that cannot be rewritten"
             )
-    logical = [field["name"] for field in plan.spark_schema["fields"]]
+    logical = [field.name for field in plan.fields]
     keys = _key_columns(plan)
     kept: list[pa.RecordBatch] = []
     for batch in plan.base.scan(call.outside_transaction(), ScanOptions()):
@@ -261,7 +261,7 @@ def _stage_all(call: Call, table: TableVersions, plan: _Plan, stage: Stage) -> N
 
 
 def _is_storable(column: TableColumn) -> bool:
-    return bool(storage_type(spark_field(column.exact)["type"]) == column.stored.type)
+    return bool(storage_type(spark_field(column.exact).type) == column.stored.type)
 
 
 def _check_rows(call: Call, table: TableVersions, plan: _Plan) -> None:
@@ -297,21 +297,21 @@ def _key_columns(plan: _Plan) -> list[str]:
     return list(dict.fromkeys(name for key in keys for name in key))
 
 
-def _staged_rows(fields: Sequence[dict[str, Any]], stage: Stage, session: SparkSession) -> DataFrame:
+def _staged_rows(fields: Sequence[SparkField], stage: Stage, session: SparkSession) -> DataFrame:
     plain = [without_metadata(field) for field in fields]
     if not stage.rows:
-        return session.createDataFrame([], StructType.fromJson({"type": "struct", "fields": plain}))
+        return session.createDataFrame([], StructType.fromJson(struct_json(plain)))
     return staged_rows(plain, [stage], session)
 
 
 def _filled_rows(
-    root: str, version: int, field: dict[str, Any], value: pa.Scalar, stage: Stage, session: SparkSession
+    root: str, version: int, field: SparkField, value: pa.Scalar, stage: Stage, session: SparkSession
 ) -> DataFrame:
     """Return the rows of a version with one more column that has the same value in every row."""
     old = session.read.format("delta").option("versionAsOf", version).load(root)
-    schema = StructType.fromJson({"type": "struct", "fields": [without_metadata(field)]})
+    schema = StructType.fromJson(struct_json([without_metadata(field)]))
     if _is_simple(value.type):
-        return old.withColumn(field["name"], sf.lit(value.as_py()).cast(schema[0].dataType))
+        return old.withColumn(field.name, sf.lit(value.as_py()).cast(schema[0].dataType))
     return old.crossJoin(sf.broadcast(staged_rows([without_metadata(field)], [stage], session)))
 
 

@@ -19,6 +19,7 @@ from sparkport.catalog.ddl import (
 from sparkport.errors import UnsupportedOperationError
 from sparkport.expressions.alterations import Alteration
 from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.model.constraints import constraint_properties, own_constraints
 from sparkport.spark.session.jobs import Work
 from sparkport.spark.sql_names import literal, quoted
@@ -66,7 +67,7 @@ def _run(statement: str, session: SparkSession) -> None:
     session.sql(statement).collect()
 
 
-def _widen(root: str, field: dict[str, object], session: SparkSession) -> None:
-    schema = StructType.fromJson({"type": "struct", "fields": [field]})
+def _widen(root: str, field: SparkField, session: SparkSession) -> None:
+    schema = StructType.fromJson(struct_json([field]))
     writer = session.createDataFrame([], schema).write.format("delta").mode("append")
     writer.option("mergeSchema", "true").save(root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from sparkport.catalog.tables import TableConstraints
 from sparkport.spark.delta.durability import write_through
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.model.arrow_metadata import metadata_properties
@@ -45,21 +46,21 @@ class NewTable:
     """An empty table to create; `own_properties` are those that other new tables do not have."""
 
     root: str
-    spark_schema: Mapping[str, Any]
+    fields: Sequence[SparkField]
     comment: str
     own_properties: Mapping[str, str]
 
     @property
     def properties(self) -> dict[str, str]:
         """All properties of the table."""
-        return with_indexed_ids({**_PROPERTIES, **self.own_properties}, self.spark_schema)
+        return with_indexed_ids({**_PROPERTIES, **self.own_properties}, self.fields)
 
 
 def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
     """Return a table with these columns and one for the row ids. Raises what `spark_field` does."""
     fields = [*map(spark_field, arrow_schema), rowid_spark_field(arrow_schema)]
     properties = constraint_properties(constraints) | metadata_properties(arrow_schema.metadata, comment)
-    return NewTable(root, {"type": "struct", "fields": fields}, comment, properties)
+    return NewTable(root, fields, comment, properties)
 
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
@@ -73,7 +74,8 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
     log_cache.forget(table.root, session)
     java = session._jsparkSession  # noqa: SLF001
     builder = session._jvm.io.delta.tables.DeltaTable.create(java)  # type: ignore[union-attr]  # noqa: SLF001
-    builder = builder.location(table.root).addColumns(java.parseDataType(json.dumps(table.spark_schema)))
+    columns = java.parseDataType(json.dumps(struct_json(table.fields)))
+    builder = builder.location(table.root).addColumns(columns)
     if table.comment:
         builder = builder.comment(table.comment)
     for key, value in table.properties.items():
@@ -84,17 +86,18 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
 def replace_delta(table: NewTable, session: SparkSession) -> None:
     """Replace a table by another in one commit; older versions stay."""
     if has_transactions(session):
-        table_commit.replace(table.root, table.spark_schema, table.comment, table.properties, session)
+        table_commit.replace(table.root, table.fields, table.comment, table.properties, session)
     else:
         _save(table, session, replaces=True)
 
 
 def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
     """Create or replace a table over Spark Connect, with a second commit for its comment and properties."""
-    writer = session.createDataFrame([], StructType.fromJson(dict(table.spark_schema))).write.format("delta")
+    schema = StructType.fromJson(struct_json(table.fields))
+    writer = session.createDataFrame([], schema).write.format("delta")
     mode = "overwrite" if replaces else "error"
     writer.mode(mode).option("overwriteSchema", replaces).options(
-        **with_indexed_ids(_PROPERTIES, table.spark_schema)
+        **with_indexed_ids(_PROPERTIES, table.fields)
     ).save(table.root)
     properties = {**table.own_properties, **({"comment": table.comment} if table.comment else {})}
     if properties:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkport.spark.delta import members
-from sparkport.spark.delta.shape import check_struct
+from sparkport.spark.delta.spark_fields import SparkField, decode_struct
 from sparkport.spark.storage.filesystem import resolve
 
 # Writers put the count first; parsing all statistics of a file for one number is a hundred times slower.
@@ -28,12 +28,12 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the table is: columns, partitioning, properties. `schema` is Spark's JSON of a struct type."""
+    """What the table is: columns, partitioning, properties."""
 
     table_id: str
     name: str | None
     description: str | None
-    schema: Mapping[str, Any]
+    fields: tuple[SparkField, ...]
     partition_columns: tuple[str, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
     created_ms: int | None = None
@@ -119,7 +119,7 @@ def decode_metadata(raw: Mapping[str, Any]) -> Metadata:
         table_id=members.text(raw, "id"),
         name=members.optional_text(raw, "name"),
         description=members.optional_text(raw, "description"),
-        schema=check_struct(json.loads(members.text(raw, "schemaString"))),
+        fields=decode_struct(json.loads(members.text(raw, "schemaString"))),
         partition_columns=tuple(members.texts(raw, "partitionColumns")),
         configuration=members.text_values(raw, "configuration"),
         created_ms=members.optional_integer(raw, "createdTime"),

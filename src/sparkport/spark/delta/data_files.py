@@ -78,9 +78,9 @@ def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
         return False
     if metadata.partition_columns or any(key.startswith(_KEPT_BY_SPARK) for key in metadata.configuration):
         return False
-    fields = metadata.schema["fields"]
-    is_flat = all(isinstance(field["type"], str) for field in fields)
-    return is_flat and not any(_KEPT_NOTES & set(field.get("metadata") or {}) for field in fields)
+    fields = metadata.fields
+    is_flat = all(isinstance(field.type, str) for field in fields)
+    return is_flat and not any(_KEPT_NOTES & set(field.metadata) for field in fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Layout:
 
 def layout_of(metadata: Metadata) -> Layout:
     """Return how rows lie in the data files of a table."""
-    mode, fields = mapping_mode(metadata), metadata.schema["fields"]
+    mode, fields = mapping_mode(metadata), metadata.fields
     return Layout(
-        tuple(field["name"] for field in fields),
+        tuple(field.name for field in fields),
         tuple(physical_name(field, mode) for field in fields),
         tuple(None if mode == "none" else column_id(field) for field in fields),
     )

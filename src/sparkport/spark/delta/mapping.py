@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.spark_fields import SparkField, struct_fields
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _ID = "delta.columnMapping.id"
@@ -17,33 +17,31 @@ def mapping_mode(metadata: Metadata) -> str:
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower()
 
 
-def physical_name(field: Mapping[str, Any], mode: str) -> str:
+def physical_name(field: SparkField, mode: str) -> str:
     """Return the name of a field of the table's schema in its files."""
-    details = field.get("metadata") or {}
-    return str(field["name"] if mode == "none" else details.get(_PHYSICAL_NAME, field["name"]))
+    return field.name if mode == "none" else str(field.metadata.get(_PHYSICAL_NAME, field.name))
 
 
-def field_id(field: Mapping[str, Any], mode: str) -> int | None:
+def field_id(field: SparkField, mode: str) -> int | None:
     """Return the Parquet field id of a field, or None if columns go by name."""
     return column_id(field) if mode == "id" else None
 
 
-def column_id(field: Mapping[str, Any]) -> int | None:
-    """Return the number of a field, which files carry however columns are number; None without mapping."""
-    number = (field.get("metadata") or {}).get(_ID)
+def column_id(field: SparkField) -> int | None:
+    """Return the number of a field, which files carry in every mapping mode; None without mapping."""
+    number = field.metadata.get(_ID)
     return None if number is None else int(number)
 
 
 def physical_path(metadata: Metadata, names: Sequence[str]) -> tuple[str, ...]:
     """Return the physical names of a column, or of a field of structs in it."""
     mode = mapping_mode(metadata)
-    kind: Any = metadata.schema
+    fields = metadata.fields
     path: list[str] = []
     for name in names:
-        fields = kind.get("fields") if isinstance(kind, dict) else None
-        field = next((field for field in fields or () if field["name"] == name), None)
+        field = next((field for field in fields if field.name == name), None)
         if field is None:
-            raise NotFoundError("column", ".".join(names), [str(other["name"]) for other in fields or ()])
+            raise NotFoundError("column", ".".join(names), [other.name for other in fields])
         path.append(physical_name(field, mode))
-        kind = field["type"]
+        fields = struct_fields(field.type)
     return tuple(path)

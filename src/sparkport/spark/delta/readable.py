@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
+from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
 
 NEWEST_READER = 3
 """The newest reader version of the protocol: since then tables list features instead."""
@@ -46,43 +46,47 @@ def unreadable_reason(protocol: Protocol, metadata: Metadata) -> str | None:
     mode = metadata.configuration.get("delta.columnMapping.mode", "none").lower()
     if mode not in _MAPPING_MODES:
         return f"the table maps columns by {mode}"
-    return _schema_reason(metadata.schema)
+    return _schema_reason(metadata.fields)
 
 
-def has_padding(field: Mapping[str, Any]) -> bool:
+def has_padding(field: SparkField) -> bool:
     """Return whether a column is or contains a CHAR(n), which Spark fills up with spaces as it reads."""
-    return _CHAR.search((field.get("metadata") or {}).get(_DECLARED, "")) is not None
+    return _CHAR.search(field.metadata.get(_DECLARED, "")) is not None
 
 
-def _schema_reason(schema: Mapping[str, Any]) -> str | None:
-    for field in _fields(schema):
-        bad = next((kind for kind in _leaves(field["type"]) if not _is_known(kind)), None)
+def _schema_reason(fields: Iterable[SparkField]) -> str | None:
+    for field in _with_nested(fields):
+        bad = next((kind for kind in _leaves(field.type) if not _is_known(kind)), None)
         if bad is not None:
-            return f"column '{field['name']}' has the type {bad}"
-        details = field.get("metadata") or {}
+            return f"column '{field.name}' has the type {bad}"
         if has_padding(field):
-            return f"column '{field['name']}' is padded with spaces"
-        if "__COLLATIONS" in details:
-            return f"column '{field['name']}' has a collation"
-        for change in details.get("delta.typeChanges") or ():
+            return f"column '{field.name}' is padded with spaces"
+        if "__COLLATIONS" in field.metadata:
+            return f"column '{field.name}' has a collation"
+        for change in field.metadata.get("delta.typeChanges") or ():
             old, new = str(change["fromType"]), str(change["toType"])
             if not _is_widening(old, new):
-                return f"column '{field['name']}' changed its type from {old} to {new}"
+                return f"column '{field.name}' changed its type from {old} to {new}"
     return None
 
 
-def _fields(kind: object) -> Iterator[Mapping[str, Any]]:
-    """Return the fields of a type at every depth."""
-    match kind:
-        case {"type": "struct", "fields": list() as fields}:
-            for field in fields:
-                yield field
-                yield from _fields(field["type"])
+def _with_nested(fields: Iterable[SparkField]) -> Iterator[SparkField]:
+    """Yield fields and, after each, those of structs in it at every depth."""
+    for field in fields:
+        yield field
+        yield from _with_nested(_fields_within(field.type))
+
+
+def _fields_within(spark_type: SparkType) -> Iterator[SparkField]:
+    """Yield the fields of a struct, or of the structs that an array or map is made of."""
+    match spark_type:
         case {"type": "array", "elementType": element}:
-            yield from _fields(element)
+            yield from _fields_within(element)
         case {"type": "map", "keyType": key, "valueType": value}:
-            yield from _fields(key)
-            yield from _fields(value)
+            yield from _fields_within(key)
+            yield from _fields_within(value)
+        case _:
+            yield from struct_fields(spark_type)
 
 
 def _leaves(kind: object) -> Iterator[str]:

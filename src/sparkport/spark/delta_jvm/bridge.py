@@ -14,6 +14,7 @@ from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError, NotFoundError, UnsupportedOperationError
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 
 _DELTA = "org.apache.spark.sql.delta"
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
@@ -121,7 +122,7 @@ class DeltaJava:
     def metadata_with(
         self,
         metadata: Any,  # noqa: ANN401
-        spark_schema: Mapping[str, Any],
+        fields: Iterable[SparkField],
         partition_columns: Any,  # noqa: ANN401
         configuration: Mapping[str, str],
     ) -> Any:  # noqa: ANN401
@@ -131,7 +132,7 @@ class DeltaJava:
             metadata.name(),
             metadata.description(),
             metadata.format(),
-            json.dumps(spark_schema),
+            json.dumps(struct_json(fields)),
             partition_columns,
             self.properties(configuration),
             metadata.createdTime(),

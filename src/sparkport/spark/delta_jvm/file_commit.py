@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError
+from sparkport.spark.delta.spark_fields import SparkField, struct_fields
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows, commit_actions
 
@@ -33,7 +34,7 @@ class FileChange:
     actions: Sequence[str] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     rows: MakeRows | None = None
-    fits: Sequence[Mapping[str, Any]] = ()
+    fits: Sequence[SparkField] = ()
 
 
 def commit_files(change: FileChange, session: SparkSession) -> CommitResult:
@@ -62,7 +63,7 @@ def commit_files(change: FileChange, session: SparkSession) -> CommitResult:
 def _check_fits(change: FileChange, transaction: Any) -> None:  # noqa: ANN401
     if not change.fits:
         return
-    fields = json.loads(transaction.metadata().schemaString())["fields"]
-    present = {field["name"]: field["type"] for field in fields}
-    if any(present.get(field["name"]) != field["type"] for field in change.fits):
+    fields = struct_fields(json.loads(transaction.metadata().schemaString()))
+    present = {field.name: field.type for field in fields}
+    if any(present.get(field.name) != field.type for field in change.fits):
         raise ConflictError(change.table, "its columns were altered meanwhile")

@@ -6,12 +6,12 @@ that was nullable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows, commit_actions
 
@@ -28,7 +28,7 @@ class MetadataChange:
     root: str
     table_id: str
     version: int
-    spark_schema: Mapping[str, Any]
+    fields: Sequence[SparkField]
     configuration: Mapping[str, str]
     partition_columns: tuple[str, ...] = ()
     reads_rows: bool = False
@@ -41,7 +41,7 @@ def commit_metadata(change: MetadataChange, session: SparkSession) -> CommitResu
     transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = transaction.metadata()
     new = java.metadata_with(
-        old, change.spark_schema, java.sequence(change.partition_columns), change.configuration
+        old, change.fields, java.sequence(change.partition_columns), change.configuration
     )
     transaction.updateMetadata(new, False)
     actions = java.actions()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import commit_actions
 from sparkport.spark.sql_names import quoted
@@ -22,14 +22,14 @@ class Numbering:
     """Rows of a version that get ids; their files are written again, in `parts` or fewer.
 
     `first_ids(count, size)` reserves `count` ranges of `size` ids and returns the first of each; no part has
-    more than `max_rows`. With `spark_schema` the table gets the column for the ids.
+    more than `max_rows`. With `fields` the table gets the column for the ids.
     """
 
     table: str
     root: str
     table_id: str
     version: int
-    spark_schema: Mapping[str, Any] | None
+    fields: Sequence[SparkField] | None
     configuration: Mapping[str, str]
     id_name: str
     paths: frozenset[str]
@@ -46,8 +46,8 @@ def number_rows(change: Numbering, session: SparkSession) -> None:
     java = DeltaJava(session)
     transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = new = transaction.metadata()
-    if change.spark_schema is not None:
-        new = java.metadata_with(old, change.spark_schema, old.partitionColumns(), change.configuration)
+    if change.fields is not None:
+        new = java.metadata_with(old, change.fields, old.partitionColumns(), change.configuration)
         transaction.updateMetadata(new, False)
     root = location_of(change.root)
     files = [
@@ -71,6 +71,6 @@ def _with_ids(change: Numbering, frame: DataFrame) -> DataFrame:
     too_many = "CAST(raise_error('a file has more rows than the log says') AS BIGINT)"
     fresh = f"element_at(array({starts}), spark_partition_id() + 1) + {row}"
     numbered = sf.expr(f"IF({row} < {change.max_rows}L, {fresh}, {too_many})")
-    if change.spark_schema is None:
+    if change.fields is None:
         numbered = sf.coalesce(sf.col(quoted(change.id_name)), numbered)
     return frame.withColumn(change.id_name, numbered)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm.bridge import DeltaJava, has_transactions
 
 
 def replace(
     root: str,
-    spark_schema: Mapping[str, Any],
+    fields: Iterable[SparkField],
     comment: str,
     configuration: Mapping[str, str],
     session: SparkSession,
@@ -28,7 +28,7 @@ def replace(
         None,
         comment or None,
         old.format(),
-        json.dumps(spark_schema),
+        json.dumps(struct_json(fields)),
         java.empty,
         java.properties(configuration),
         old.createdTime(),

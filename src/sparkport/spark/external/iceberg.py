@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkport.catalog.call import Call
 from sparkport.catalog.scan import ScanOptions, Snapshot, TimePoint, TimeUnit
 from sparkport.errors import ConflictError, NotFoundError
-from sparkport.spark.engine import Engine
 from sparkport.spark.external.relations import Relation
-from sparkport.spark.external.table import exact_schema, scan_query
+from sparkport.spark.external.table import RelationTable, exact_schema, scan_query
 from sparkport.spark.predicates.sql_words import text_literal
 
 PROVIDER = "iceberg"
@@ -35,27 +34,8 @@ class _State:
     spark_schema: str
 
 
-class IcebergTable:
+class IcebergTable(RelationTable):
     """An Iceberg table. Versions are snapshot ids, or the names of tags and branches."""
-
-    def __init__(self, relation: Relation, engine: Engine) -> None:
-        self._relation = relation
-        self._engine = engine
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self._relation.path[-1]
-
-    @property
-    def comment(self) -> str:
-        """The table's documentation."""
-        return self._relation.comment
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns of the table as it is now."""
-        return exact_schema(self._relation.spark_schema)
 
     def snapshot(self, call: Call, time_point: TimePoint | None) -> Snapshot:
         """Fix the snapshot that the call reads."""

@@ -10,11 +10,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sparkport.errors import PreconditionError, SparkportError
+from sparkport.spark.delta.spark_fields import SparkType, struct_fields
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.show_commands import Description, attempt, describe, quote_for_sql
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, column_of, text_column
 from sparkport.spark.storage.filesystem import location_of
-from sparkport.spark.types.storage import SparkType, is_year_month, leaves
+from sparkport.spark.types.storage import is_year_month, leaves
 
 _COLLATIONS = "__COLLATIONS"
 # The catalog decides which commits of such a table count, not the log in its folder.
@@ -70,11 +71,10 @@ def read_relation(engine: Engine, path: tuple[str, ...], session: SparkSession) 
 @functools.lru_cache(maxsize=1024)
 def relation_columns(spark_schema: str) -> tuple[TableColumn, ...]:
     """Return the columns for a Spark schema in JSON; ids that sparkport keeps in a table are not shown."""
-    fields = json.loads(spark_schema)["fields"]
     return tuple(
-        text_column(field) if _is_shown_as_text(field["type"]) else column_of(field)
-        for field in fields
-        if ROWID_KEY not in field["metadata"]
+        text_column(field) if _is_shown_as_text(field.type) else column_of(field)
+        for field in struct_fields(json.loads(spark_schema))
+        if ROWID_KEY not in field.metadata
     )
 
 
@@ -88,9 +88,8 @@ def _is_shown_as_text(spark_type: SparkType) -> bool:
 @functools.lru_cache(maxsize=1024)
 def comparable_columns(spark_schema: str) -> tuple[TableColumn, ...]:
     """Return the columns whose values Spark compares as clients do, byte by byte."""
-    collated = {
-        field["name"] for field in json.loads(spark_schema)["fields"] if _COLLATIONS in field["metadata"]
-    }
+    fields = struct_fields(json.loads(spark_schema))
+    collated = {field.name for field in fields if _COLLATIONS in field.metadata}
     return tuple(column for column in relation_columns(spark_schema) if column.logical not in collated)
 
 

@@ -29,8 +29,8 @@ from sparkport.spark.types import decode_batches
 from sparkport.spark.warehouse.listing import TableEntry
 
 
-class SessionTable:
-    """A table in any format, or a view. It has no history: a scan reads its present rows."""
+class RelationTable:
+    """What all tables that Spark SQL reads by name have in common."""
 
     def __init__(self, relation: Relation, engine: Engine) -> None:
         self._relation = relation
@@ -47,14 +47,18 @@ class SessionTable:
         return self._relation.comment
 
     @property
+    def arrow_schema(self) -> pa.Schema:
+        """The present columns, as Spark analyses them."""
+        return exact_schema(self._relation.spark_schema)
+
+
+class SessionTable(RelationTable):
+    """A table in any format, or a view. It has no history: a scan reads its present rows."""
+
+    @property
     def table_kind(self) -> TableKind:
         """Whether it is a view."""
         return TableKind.VIEW if self._relation.is_view else TableKind.TABLE
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns as Spark analyses them."""
-        return exact_schema(self._relation.spark_schema)
 
     def scan(self, call: Call, options: ScanOptions) -> pa.RecordBatchReader:
         """Read the rows: projected, filtered, cut to the limit."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from sparkport.errors import InvalidRequestError
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.mapping import field_id, mapping_mode, physical_name
 from sparkport.spark.delta.readable import has_padding
+from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
 from sparkport.spark.delta.statistics import StoredColumn
 from sparkport.spark.predicates import ColumnTarget
 from sparkport.spark.types import arrow_field, encode_scalar, pushable, storage_type
@@ -114,20 +114,17 @@ def _iter_logged(
 def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[TableColumn, ...]:
     """Return the columns of a version of a table, with the row id last if it has one or `shows_ids`."""
     mode = mapping_mode(metadata)
-    fields = metadata.schema["fields"]
     columns = [
-        column_of(field, mode, is_partition=field["name"] in metadata.partition_columns)
-        for field in fields
-        if ROWID_KEY not in (field.get("metadata") or {})
+        column_of(field, mode, is_partition=field.name in metadata.partition_columns)
+        for field in metadata.fields
+        if ROWID_KEY not in field.metadata
     ]
-    for field in fields:
-        if ROWID_KEY in (field.get("metadata") or {}):
+    for field in metadata.fields:
+        if ROWID_KEY in field.metadata:
             shown = with_rowid(pa.schema([column.exact for column in columns]))
             exact = shown.field(len(columns))
             columns.append(
-                TableColumn(
-                    exact, pa.field(exact.name, exact.type), _physical_field(field, mode), field["name"]
-                )
+                TableColumn(exact, pa.field(exact.name, exact.type), _physical_field(field, mode), field.name)
             )
             return tuple(columns)
     if shows_ids:
@@ -138,71 +135,69 @@ def table_columns(metadata: Metadata, *, shows_ids: bool = False) -> tuple[Table
 def _absent_id(plain: pa.Schema) -> TableColumn:
     exact = with_rowid(plain).field(len(plain))
     stored = pa.field(exact.name, exact.type)
-    name = rowid_spark_field(plain)["name"]
+    name = rowid_spark_field(plain).name
     return TableColumn(exact, stored, pa.field(name, exact.type), name, is_absent=True)
 
 
 def has_ids(metadata: Metadata) -> bool:
     """Return whether a table has a column for the row ids."""
-    return any(ROWID_KEY in (field.get("metadata") or {}) for field in metadata.schema["fields"])
+    return any(ROWID_KEY in field.metadata for field in metadata.fields)
 
 
-def rowid_spark_field(arrow_schema: pa.Schema) -> dict[str, Any]:
+def rowid_spark_field(arrow_schema: pa.Schema) -> SparkField:
     """Return the Spark field for the row ids, with a name that no column has."""
     name = _ROWID_COLUMN
     while name in (existing.lower() for existing in arrow_schema.names):
         name = f"_{name}"
-    details = {ROWID_KEY: True, "comment": "identifies the row; kept by sparkport"}
-    return {"name": name, "type": "long", "nullable": True, "metadata": details}
+    metadata = {ROWID_KEY: True, "comment": "identifies the row; kept by sparkport"}
+    return SparkField(name, "long", metadata=metadata)
 
 
-def column_of(field: dict[str, Any], mode: str = "none", *, is_partition: bool = False) -> TableColumn:
+def column_of(field: SparkField, mode: str = "none", *, is_partition: bool = False) -> TableColumn:
     """Return the column for a field of a Spark schema."""
-    if mode == "none" and isinstance(field["type"], str) and not field.get("metadata"):
-        return _plain_column(field["name"], field["type"], field["nullable"], is_partition)
+    if mode == "none" and isinstance(field.type, str) and not field.metadata:
+        return _plain_column(field.name, field.type, field.nullable, is_partition)
     return _column_of(field, mode, is_partition)
 
 
 @functools.lru_cache(maxsize=16_384)  # many columns of a warehouse are equal
 def _plain_column(name: str, spark_type: str, nullable: bool, is_partition: bool) -> TableColumn:
-    return _column_of({"name": name, "type": spark_type, "nullable": nullable}, "none", is_partition)
+    return _column_of(SparkField(name, spark_type, nullable), "none", is_partition)
 
 
-def _column_of(field: dict[str, Any], mode: str, is_partition: bool) -> TableColumn:
-    name = field["name"]
+def _column_of(field: SparkField, mode: str, is_partition: bool) -> TableColumn:
     try:
-        stored = pa.field(name, storage_type(field["type"]))
-        is_plain = mode == "none" and isinstance(field["type"], str)
+        stored = pa.field(field.name, storage_type(field.type))
+        is_plain = mode == "none" and isinstance(field.type, str)
         return TableColumn(
             exact=arrow_field(field),
             stored=stored,
             physical=stored if is_plain else _physical_field(field, mode),
-            logical=name,
+            logical=field.name,
             is_partition=is_partition,
             is_padded=has_padding(field),
-            is_year_month=is_year_month(field["type"]),
+            is_year_month=is_year_month(field.type),
         )
     except UnsupportedTypeError:
         return text_column(field)
 
 
-def text_column(field: dict[str, Any]) -> TableColumn:
+def text_column(field: SparkField) -> TableColumn:
     """Return the column for a field whose values are sent to clients as text."""
-    name = field["name"]
-    text = pa.field(name, pa.string(), field["nullable"])
-    return TableColumn(text, pa.field(name, pa.string()), text, name, is_text_of_another=True)
+    text = pa.field(field.name, pa.string(), field.nullable)
+    return TableColumn(text, pa.field(field.name, pa.string()), text, field.name, is_text_of_another=True)
 
 
-def _physical_field(field: Mapping[str, Any], mode: str) -> pa.Field:
+def _physical_field(field: SparkField, mode: str) -> pa.Field:
     number = field_id(field, mode)
     details = None if number is None else {_FIELD_ID: str(number).encode()}
-    return pa.field(physical_name(field, mode), _physical_type(field["type"], mode), metadata=details)
+    return pa.field(physical_name(field, mode), _physical_type(field.type, mode), metadata=details)
 
 
-def _physical_type(spark_type: Any, mode: str) -> pa.DataType:  # noqa: ANN401  (JSON is untyped)
+def _physical_type(spark_type: SparkType, mode: str) -> pa.DataType:
     match spark_type:
-        case {"type": "struct", "fields": fields}:
-            return pa.struct([_physical_field(field, mode) for field in fields])
+        case {"type": "struct"}:
+            return pa.struct([_physical_field(field, mode) for field in struct_fields(spark_type)])
         case {"type": "array", "elementType": element}:
             return pa.list_(_physical_type(element, mode))
         case {"type": "map", "keyType": key, "valueType": value}:

@@ -15,7 +15,7 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
-from sparkport.spark.query.tables import QueryTable, TableBindings, hold
+from sparkport.spark.query.tables import QueryTable, TableBindings
 from sparkport.spark.sql_names import literal, quoted
 
 # Names in Spark's own catalog have nothing else in them.
@@ -47,7 +47,7 @@ class QuerySessions:
 
     def beside(self, call: Call, session: SparkSession) -> QuerySession:
         """Return the session for queries; another one when Spark has been started again."""
-        with hold(call, self._lock):
+        with call.holding(self._lock):
             if self._current is None or self._current[0] is not session:
                 made = _new_session(session)
                 self._current = session, QuerySession(made, self._register(made))

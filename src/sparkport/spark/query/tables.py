@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
 
-_POLL_SECONDS = 0.05
-
 Key = tuple[str, str]
 
 
@@ -28,17 +26,6 @@ class QueryTable:
     def key(self) -> Key:
         """The name as Spark compares it."""
         return self.schema.lower(), self.name.lower()
-
-
-@contextlib.contextmanager
-def hold(call: Call, lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock; wait for it as long as the call lives."""
-    while not lock.acquire(timeout=_POLL_SECONDS):
-        call.check()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @dataclass(slots=True)
@@ -71,7 +58,7 @@ class TableBindings:
         uses = self._enter(call, named)
         try:
             for use in uses:
-                with hold(call, use.binding):
+                with call.holding(use.binding):
                     self._ensure_bound(use.table)
             yield
         finally:
@@ -80,9 +67,7 @@ class TableBindings:
     def _enter(self, call: Call, named: Mapping[Key, QueryTable]) -> list[_Use]:
         with self._changed:
             # All at once or none: two analyses never wait for each other.
-            while not all(self._is_free(table) for table in named.values()):
-                call.check()
-                self._changed.wait(_POLL_SECONDS)
+            call.wait_for(self._changed, lambda: all(map(self._is_free, named.values())))
             uses = [self._uses.setdefault(key, _Use(table)) for key, table in named.items()]
             for use in uses:
                 use.count += 1

@@ -21,6 +21,6 @@ def can_rewrite(protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether rows of a table may be rewritten with nothing but their ids changed."""
     if metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
         return False
-    if any(_IDENTITY in (field.get("metadata") or {}) for field in metadata.schema["fields"]):
+    if any(_IDENTITY in field.metadata for field in metadata.fields):
         return False
     return protocol.min_writer <= _NEWEST_WRITER and not unsupported_features(protocol, Work.REWRITE)

@@ -31,7 +31,6 @@ from sparkport.spark.storage.temp_folders import owned, remove_orphans
 _log = structlog.get_logger("sparkport.spark")
 
 _SCRATCH = "sparkport-scratch-"
-_POLL_SECONDS = 0.1
 _REPORT_SECONDS = 5.0
 _FIRST_CALLS_SECONDS = 0.2
 _STOP_SECONDS = 10.0
@@ -157,21 +156,26 @@ class SparkHost:
             self._lose(link)
 
     def _wait(self, call: Call) -> _Link:
-        begun = reported = time.monotonic()
+        begun = time.monotonic()
         with self._changed:
-            while True:
-                call.check()
-                if self._stopped:
-                    raise UnavailableError("Spark was stopped")
-                if self._link is not None:
-                    return self._link
-                if self._starter is None and self._failure is not None and time.monotonic() < self._retry_at:
-                    raise UnavailableError(self._failure)
-                self._begin()
-                self._changed.wait(_POLL_SECONDS)
-                if time.monotonic() - reported >= _REPORT_SECONDS:
-                    reported = time.monotonic()
-                    _log.info("waiting for Spark", seconds=round(reported - begun))
+            while not call.wait_for(self._changed, self._is_up, _REPORT_SECONDS):
+                _log.info("waiting for Spark", seconds=round(time.monotonic() - begun))
+            assert self._link is not None
+            return self._link
+
+    def _is_up(self) -> bool:
+        """Return whether there is a session; begin to start one if not.
+
+        Raises UnavailableError while it is too early to start one again, or if it will never be.
+        """
+        if self._stopped:
+            raise UnavailableError("Spark was stopped")
+        if self._link is not None:
+            return True
+        if self._starter is None and self._failure is not None and time.monotonic() < self._retry_at:
+            raise UnavailableError(self._failure)
+        self._begin()
+        return False
 
     def _begin(self, lost: _Link | None = None) -> None:
         if self._starter is None and self._link is None and not self._stopped:

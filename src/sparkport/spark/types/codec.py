@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkport.spark.types.storage import SparkType, storage_type
+from sparkport.spark.delta.spark_fields import SparkType
+from sparkport.spark.types.storage import storage_type
 
 Convert = Callable[[pa.Array], pa.Array]
 

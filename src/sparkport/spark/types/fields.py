@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 import pyarrow as pa
 
+from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
 from sparkport.spark.types.codec import NOTHING, Codec, Pushdown
 from sparkport.spark.types.errors import UnsupportedTypeError
 from sparkport.spark.types.registry import codec
-from sparkport.spark.types.storage import SparkType, is_year_month, shape, storage_type
+from sparkport.spark.types.storage import is_year_month, shape, storage_type
 
 ARROW_KEY = "sparkport.arrow"
 """Where a column's metadata keeps the exact Arrow field: base64 of a schema of that one field."""
@@ -23,8 +23,8 @@ _SHOWN = (b"comment", b"default")
 _EXTENSION = b"ARROW:extension:name"
 
 
-def spark_field(field: pa.Field) -> dict[str, Any]:
-    """Return the field of a Spark schema, as JSON, that stores the Arrow field.
+def spark_field(field: pa.Field) -> SparkField:
+    """Return the field of a Spark schema that stores the Arrow field.
 
     Raises UnsupportedTypeError and InvalidRequestError as `codec` does.
     """
@@ -37,31 +37,29 @@ def spark_field(field: pa.Field) -> dict[str, Any]:
     spark_type = codec_of(field).spark
     if not _is_plain(field, spark_type):
         metadata[ARROW_KEY] = _pack(field)
-    return {"name": field.name, "type": spark_type, "nullable": field.nullable, "metadata": metadata}
+    return SparkField(field.name, spark_type, field.nullable, metadata)
 
 
-def arrow_field(spark_field: dict[str, Any]) -> pa.Field:
+def arrow_field(field: SparkField) -> pa.Field:
     """Return the Arrow field that clients see for a field of a Spark schema.
 
     It is the exact one as far as the column is still what that was stored as: somebody may have widened
     it, or changed the fields of a struct. Raises UnsupportedTypeError, with the column's name, for
     what Arrow has no type for.
     """
-    name, metadata = spark_field["name"], spark_field.get("metadata") or {}
+    metadata = field.metadata
     try:
-        exact = _unpack(name, metadata)
-        kind = (
-            _plain_type(spark_field["type"]) if exact is None else _reconcile(exact.type, spark_field["type"])
-        )
+        exact = _unpack(field)
+        kind = _plain_type(field.type) if exact is None else _reconcile(exact.type, field.type)
     except UnsupportedTypeError as error:
-        raise UnsupportedTypeError(error.kind, column=name) from error
+        raise UnsupportedTypeError(error.kind, column=field.name) from error
     kept = dict(exact.metadata or {}) if exact is not None and kind == exact.type else {}
     if _COMMENT in metadata:
         kept[b"comment"] = metadata[_COMMENT].encode()
     default = metadata.get(DEFAULT_KEY, metadata.get(_SPARK_DEFAULT))
     if default is not None:
         kept[b"default"] = default.encode()
-    return pa.field(name, kind, spark_field["nullable"] or pa.types.is_null(kind), metadata=kept or None)
+    return pa.field(field.name, kind, field.nullable or pa.types.is_null(kind), metadata=kept or None)
 
 
 def codec_of(field: pa.Field) -> Codec:
@@ -95,14 +93,14 @@ def _pack(field: pa.Field) -> str:
     return base64.b64encode(pa.schema([_bare(field)]).serialize()).decode()
 
 
-def _unpack(name: str, metadata: dict[str, Any]) -> pa.Field | None:
-    if ARROW_KEY not in metadata:
+def _unpack(field: SparkField) -> pa.Field | None:
+    if ARROW_KEY not in field.metadata:
         return None
     try:
-        data = base64.b64decode(metadata[ARROW_KEY], validate=True)
+        data = base64.b64decode(field.metadata[ARROW_KEY], validate=True)
         return pa.ipc.read_schema(pa.py_buffer(data)).field(0)
     except (binascii.Error, TypeError, IndexError, OSError, pa.ArrowException) as error:
-        raise UnsupportedTypeError(f"unknown ({ARROW_KEY} is damaged)", column=name) from error
+        raise UnsupportedTypeError(f"unknown ({ARROW_KEY} is damaged)", column=field.name) from error
 
 
 def _plain_type(spark_type: SparkType) -> pa.DataType:
@@ -118,8 +116,8 @@ def _reconcile(exact: pa.DataType, spark_type: SparkType) -> pa.DataType:
     if isinstance(spark_type, str):
         return _plain_type(spark_type)
     match spark_type:
-        case {"type": "struct", "fields": fields} if isinstance(exact, pa.StructType):
-            return pa.struct([_reconcile_member(exact, member) for member in fields])
+        case {"type": "struct"} if isinstance(exact, pa.StructType):
+            return pa.struct([_reconcile_member(exact, member) for member in struct_fields(spark_type)])
         case {"type": "array", "elementType": item} if isinstance(exact, pa.ListType | pa.LargeListType):
             make = pa.list_ if isinstance(exact, pa.ListType) else pa.large_list
             return make(exact.value_field.with_type(_reconcile(exact.value_type, item)))
@@ -131,8 +129,8 @@ def _reconcile(exact: pa.DataType, spark_type: SparkType) -> pa.DataType:
     return _plain_type(spark_type)
 
 
-def _reconcile_member(exact: pa.DataType, member: dict[str, Any]) -> pa.Field:
-    at = exact.get_field_index(member["name"])
+def _reconcile_member(exact: pa.DataType, member: SparkField) -> pa.Field:
+    at = exact.get_field_index(member.name)
     if at < 0:
-        return pa.field(member["name"], storage_type(member["type"]))
-    return exact.field(at).with_type(_reconcile(exact.field(at).type, member["type"]))
+        return pa.field(member.name, storage_type(member.type))
+    return exact.field(at).with_type(_reconcile(exact.field(at).type, member.type))

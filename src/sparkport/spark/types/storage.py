@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from sparkport.spark.delta.spark_fields import SparkType
 from sparkport.spark.types.errors import UnsupportedTypeError
-
-SparkType: TypeAlias = "str | dict[str, Any]"
-"""A type as in Spark's schema JSON: a word, or an object for what is nested."""
 
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

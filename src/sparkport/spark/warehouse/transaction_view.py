@@ -36,7 +36,7 @@ def transaction_snapshot(table: str, log: DeltaLog, view: TableView, locate: Loc
     if not any(log.changes_rows(version) for version in others):
         return log.snapshot(last)
     snapshot = log.snapshot(view.version)
-    if snapshot.metadata.schema != log.snapshot(last).metadata.schema:
+    if snapshot.metadata.fields != log.snapshot(last).metadata.fields:
         raise view_conflict(table)
     for write in view.own:
         snapshot = _with_write(table, log, snapshot, write, locate)

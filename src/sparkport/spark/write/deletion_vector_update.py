@@ -24,6 +24,7 @@ from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.data_files import discard, removed_on_failure
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.file_commit import FileChange
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows
@@ -51,7 +52,7 @@ class NewRows:
     """Stored rows to take the place of the located ones, Spark's fields for them, and where to stage them."""
 
     rows: pa.Table
-    fields: Sequence[dict[str, Any]]
+    fields: Sequence[SparkField]
     stage: Stage
 
 
@@ -62,8 +63,7 @@ def is_possible(protocol: Protocol, metadata: Metadata) -> bool:
         return False
     if any(configuration.get(key, "").lower() == "true" for key in _KEPT_BY_DELTA):
         return False
-    notes = [field.get("metadata") or {} for field in metadata.schema["fields"]]
-    is_plain = not any(key in note for note in notes for key in _COLUMN_NOTES)
+    is_plain = not any(key in field.metadata for field in metadata.fields for key in _COLUMN_NOTES)
     return is_plain and not _HANDLED_BY_DELTA & protocol.writer_features
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.file_commit import FileChange
@@ -51,18 +52,18 @@ class Rewrite:
     found: DeltaSnapshot
     files: Sequence[DataFile]
     stage: Stage
-    fields: Sequence[dict[str, Any]]
+    fields: Sequence[SparkField]
     ids: Ids
 
     @property
     def id_name(self) -> str:
         """The column of the row ids."""
-        return str(self.fields[-1]["name"])
+        return self.fields[-1].name
 
     @property
     def names(self) -> list[str]:
         """The columns that an UPDATE sets."""
-        return [str(field["name"]) for field in self.fields[:-1]]
+        return [field.name for field in self.fields[:-1]]
 
     @property
     def has_change_feed(self) -> bool:
@@ -73,8 +74,7 @@ class Rewrite:
 def is_possible(protocol: Protocol, metadata: Metadata) -> bool:
     """Tell whether rows of a table may be written again like this; if not, Delta's own statements can."""
     is_tracked = metadata.configuration.get(_ROW_TRACKING, "").lower() == "true"
-    notes: Iterable[Mapping[str, Any]] = (field.get("metadata") or {} for field in metadata.schema["fields"])
-    is_generated = any(_GENERATED in note for note in notes)
+    is_generated = any(_GENERATED in field.metadata for field in metadata.fields)
     return not is_tracked and not is_generated and "rowTracking" not in protocol.writer_features
 
 
@@ -147,7 +147,7 @@ def _old_rows(rewrite: Rewrite, session: SparkSession) -> DataFrame:
 
 def _staged(rewrite: Rewrite, session: SparkSession) -> DataFrame:
     rows = staged_rows(rewrite.fields, [rewrite.stage], session)
-    return rows.toDF(*(_PREFIX + str(field["name"]) for field in rewrite.fields))
+    return rows.toDF(*(_PREFIX + field.name for field in rewrite.fields))
 
 
 def _new(name: str) -> str:

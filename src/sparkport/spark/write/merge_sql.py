@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparkport.spark.delta.spark_fields import SparkField, SparkType
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.errors import CHANGED
 from sparkport.spark.row_ids.ids import Ids
@@ -31,7 +31,7 @@ class Merge:
     staged: str
     id_name: str
     names: Sequence[str]
-    columns: Sequence[dict[str, Any]]
+    columns: Sequence[SparkField]
     ids: Ids
 
 
@@ -60,7 +60,7 @@ def _run(merge: Merge, action: str, session: SparkSession) -> CommitResult:
     )
     staged = f"SELECT * FROM parquet.{quoted(merge.staged)}"  # noqa: S608  (names are quoted)
     rows = f"SELECT n.*, o.{_OLD} FROM ({staged}) n LEFT JOIN ({old}) o ON n.{source[2:]} = o.{_ID}"  # noqa: S608
-    columns = ", ".join(quoted(column["name"]) for column in merge.columns)
+    columns = ", ".join(quoted(column.name) for column in merge.columns)
     gone = ", ".join(_failure() for _ in merge.columns)
     session.sql(
         f"MERGE INTO {table} AS t USING ({rows}) AS s ON {target} = {source} AND {target} {near}"  # noqa: S608
@@ -73,28 +73,28 @@ def _is_same(merge: Merge) -> str:
     return f"{_comparable('t.', merge.columns)} <=> s.{_OLD}"
 
 
-def _comparable(prefix: str, columns: Sequence[dict[str, Any]]) -> str:
+def _comparable(prefix: str, columns: Sequence[SparkField]) -> str:
     """Return a row as one value that can be compared with another."""
-    values = (f"{prefix}{quoted(column['name'])}" for column in columns)
+    values = (f"{prefix}{quoted(column.name)}" for column in columns)
     texts = (
-        f"CAST({value} AS STRING)" if _is_incomparable(column["type"]) else value
+        f"CAST({value} AS STRING)" if _is_incomparable(column.type) else value
         for value, column in zip(values, columns, strict=True)
     )
     named = (f"{literal(str(number))}, {text}" for number, text in enumerate(texts))
     return f"named_struct({', '.join(named)})"
 
 
-def _is_incomparable(kind: Any) -> bool:  # noqa: ANN401  (Spark's JSON of a type)
-    """Tell whether values of a type, or those within them, have no order in Spark."""
-    if isinstance(kind, str):
-        return kind.startswith(_PLAIN_TEXT)
-    match kind["type"]:
+def _is_incomparable(spark_type: SparkType) -> bool:
+    """Return whether values of a type, or those within them, have no order in Spark."""
+    if isinstance(spark_type, str):
+        return spark_type.startswith(_PLAIN_TEXT)
+    match spark_type["type"]:
         case "map":
             return True
         case "array":
-            return _is_incomparable(kind["elementType"])
+            return _is_incomparable(spark_type["elementType"])
         case "struct":
-            return any(_is_incomparable(field["type"]) for field in kind["fields"])
+            return any(_is_incomparable(field["type"]) for field in spark_type["fields"])
         case _:
             return False
 

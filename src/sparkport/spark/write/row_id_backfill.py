@@ -123,17 +123,17 @@ def _numbering(engine: Engine, table: TableVersions, found: DeltaSnapshot) -> Nu
     files = _files_without_ids(engine, found)
     counts = [file.physical_rows for file in files]
     most = sum(count for count in counts if count is not None) if None not in counts else _UNCOUNTED
-    schema = found.metadata.schema
+    fields = found.metadata.fields
     if column.is_absent:
-        plain = pa.schema([(field["name"], pa.null()) for field in schema["fields"]])
-        schema = {**schema, "fields": [*schema["fields"], rowid_spark_field(plain)]}
+        plain = pa.schema([(field.name, pa.null()) for field in fields])
+        fields = (*fields, rowid_spark_field(plain))
     return Numbering(
         table=str(table),
         root=table.root,
         table_id=found.metadata.table_id,
         version=found.version,
-        spark_schema=schema if column.is_absent else None,
-        configuration=with_indexed_ids(found.metadata.configuration, schema),
+        fields=fields if column.is_absent else None,
+        configuration=with_indexed_ids(found.metadata.configuration, fields),
         id_name=column.logical,
         paths=frozenset(file.path for file in files),
         parts=max(1, round(sum(file.size for file in files) / _FILE_BYTES)),

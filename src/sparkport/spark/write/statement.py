@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sparkport.arrow.conform import batch_of, conform_batch
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import Statement
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
-from sparkport.errors import InvalidRequestError, NotFoundError
+from sparkport.errors import NotFoundError
 from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import CommitQueue, Committed
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.errors import writing
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.model.constraints import own_constraints
@@ -31,15 +30,14 @@ from sparkport.spark.types import encode
 from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
 from sparkport.spark.write.constraint_checks import RowChecks, UncheckedRowsError
-from sparkport.toolkit.repeats import KeyMaker, StatementKey, check_returnable
+from sparkport.toolkit.repeats import StatementKey, check_returnable
+from sparkport.toolkit.staged_statement import StagedStatement
 
 _MAX_TRIES = 5
 
 
-class SparkStatement(Statement):
+class SparkStatement(StagedStatement):
     """Keeps rows out of sight until `commit`."""
-
-    operation = ""
 
     def __init__(
         self,
@@ -49,14 +47,13 @@ class SparkStatement(Statement):
         returning: bool,
         columns: tuple[str, ...] = (),
     ) -> None:
+        super().__init__(call, returning=returning, columns=columns)
         engine = table.engine
-        self._call = call
         self._table = table
         self._name = table.name
         self._path = str(table)
         self._transactions = engine.transactions
         self._transactions.check(call)
-        self._returning = returning
         self._root = table.root
         self._metadata = table.header().metadata
         self._commits: CommitQueue = engine.commits(table.root, self._metadata.table_id, self._path)
@@ -66,20 +63,6 @@ class SparkStatement(Statement):
         self._shown = pa.schema([column.exact for column in self._columns])
         self._plain = without_rowid(self._shown)
         self._stage = Stage(engine.staging)
-        self._keys = KeyMaker(call, self.operation, columns)
-        self._version = call.if_version
-        self._is_finished = False
-
-    @property
-    def version(self) -> str | None:
-        """The snapshot that a client with `if_version` may take its rows to be of."""
-        return self._version
-
-    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Stage a batch and answer with its rows if that was asked for."""
-        self._check_open()
-        self._keys.add(batch)
-        return self._stage_batch(batch)
 
     def commit(self) -> int:
         """Make everything staged visible in one commit."""
@@ -130,10 +113,6 @@ class SparkStatement(Statement):
         return self._apply(key)
 
     @abstractmethod
-    def _stage_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        raise NotImplementedError
-
-    @abstractmethod
     def _apply(self, key: StatementKey | None) -> Committed:
         """Commit."""
         raise NotImplementedError
@@ -142,11 +121,6 @@ class SparkStatement(Statement):
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:
         """Return what the transaction of the statement has to know of its commit."""
         raise NotImplementedError
-
-    def _check_open(self) -> None:
-        if self._is_finished:
-            raise InvalidRequestError("statement already finished")
-        self._call.check()
 
     def _check_same_table(self, newest: Metadata) -> None:
         """Refuse to write to a table that was dropped, replaced or renamed since the statement began."""
@@ -160,9 +134,9 @@ class SparkStatement(Statement):
         ):
             raise FinalConflictError(self._name, "its columns were altered meanwhile")
 
-    def _spark_fields(self) -> list[dict[str, Any]]:
+    def _spark_fields(self) -> list[SparkField]:
         """Return how Spark reads what is staged for all columns."""
-        fields = {field["name"]: field for field in self._metadata.schema["fields"]}
+        fields = {field.name: field for field in self._metadata.fields}
         return [without_metadata(fields[column.logical]) for column in self._columns]
 
     def _store(self, columns: list[TableColumn], arrays: list[pa.Array]) -> None:
@@ -170,9 +144,9 @@ class SparkStatement(Statement):
         self._stage.add(pa.RecordBatch.from_arrays(stored, [column.logical for column in columns]))
 
 
-def _plain_fields(metadata: Metadata) -> list[dict[str, Any]]:
+def _plain_fields(metadata: Metadata) -> list[SparkField]:
     """Return the columns but for the ids: a table may have been adopted meanwhile."""
-    return [field for field in metadata.schema["fields"] if ROWID_KEY not in (field.get("metadata") or {})]
+    return [field for field in metadata.fields if ROWID_KEY not in field.metadata]
 
 
 def _own_layout(table: TableVersions, metadata: Metadata) -> Layout | None:

@@ -208,7 +208,7 @@ class RowIdStatement(SparkStatement):
         """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
         self._is_rewritten = True
         base, present = plan.base.state, plan.present
-        fields = {field["name"]: field for field in base.metadata.schema["fields"]}
+        fields = {field.name: field for field in base.metadata.fields}
         if self._has_delta_transactions and file_rewrite.is_possible(base.protocol, base.metadata):
             located = plan.located
             files = plan.base.files_by_id(present) if located is None else list(located.touched)
@@ -223,7 +223,7 @@ class RowIdStatement(SparkStatement):
             self._stage.on_disk(),
             self._id_column.logical,
             [column.logical for column in names],
-            base.metadata.schema["fields"],
+            base.metadata.fields,
             present,
         )
         return Change(functools.partial(merge_sql.update if names else merge_sql.delete, merge), len(present))

@@ -13,6 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.spark_fields import struct_json
 
 from .delta_histories import History
 
@@ -54,7 +55,7 @@ def read(snapshot: DeltaSnapshot) -> dict[str, Any]:
             for file in snapshot.files
         },
         "rows": snapshot.row_count,
-        "schema": metadata.schema,
+        "schema": struct_json(metadata.fields),
         "partitions": list(metadata.partition_columns),
         "configuration": metadata.configuration,
         "id": metadata.table_id,

@@ -7,7 +7,7 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot
 def snapshot(version: int, *paths: str) -> DeltaSnapshot:
     """Return a version with these files."""
     files = tuple(DataFile(path, {}, 1, 1) for path in paths)
-    metadata = Metadata("id", None, None, {"type": "struct", "fields": []})
+    metadata = Metadata("id", None, None, ())
     return DeltaSnapshot(version, 0, Protocol(1, 2), metadata, files, {}, None)
 
 

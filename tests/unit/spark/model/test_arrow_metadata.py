@@ -12,7 +12,7 @@ from sparkport.spark.model.arrow_metadata import METADATA_KEY, arrow_metadata, m
 
 def described(properties: dict[str, str], comment: str | None = None) -> Metadata:
     """Return a table with properties and a comment."""
-    return Metadata("id", None, comment, {"type": "struct", "fields": []}, configuration=properties)
+    return Metadata("id", None, comment, (), configuration=properties)
 
 
 @given(st.dictionaries(st.binary(), st.binary(), min_size=1))

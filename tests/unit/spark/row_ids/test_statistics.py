@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 
 
-def schema(count: int, *, ids: bool = True) -> dict[str, Any]:
-    """Return a Spark schema with so many columns before the ids, two of them in a struct."""
-    inner = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in "ab"]
-    fields: list[dict[str, Any]] = [
-        {"name": f"c{n}", "type": "long", "nullable": True, "metadata": {}} for n in range(count - 2)
-    ]
-    fields.append({"name": "s", "type": {"type": "struct", "fields": inner}, "nullable": True})
+def schema(count: int, *, ids: bool = True) -> list[SparkField]:
+    """Return so many columns before the ids, two of them in a struct."""
+    fields = [SparkField(f"c{n}", "long") for n in range(count - 2)]
+    fields.append(SparkField("s", struct_json([SparkField("a", "long"), SparkField("b", "long")])))
     if ids:
-        fields.append({"name": "id", "type": "long", "nullable": True, "metadata": {ROWID_KEY: True}})
-    return {"type": "struct", "fields": fields}
+        fields.append(SparkField("id", "long", metadata={ROWID_KEY: True}))
+    return fields
 
 
 def test_row_ids_are_always_among_the_columns_with_statistics() -> None:
