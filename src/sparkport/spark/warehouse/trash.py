@@ -133,11 +133,18 @@ class Trash:
     def make_room(self) -> None:
         """Remove the oldest entries while the disk of the warehouse is nearly full."""
         for entry in sorted(self._entries(), key=_dropped_ms):
+            if self._is_about_to_be_filled(entry):
+                continue
             usage = shutil.disk_usage(self._folder)
             if usage.free >= min(_MIN_FREE_BYTES, usage.total // _MIN_FREE_SHARE):
                 return
             _log.warning("disk nearly full: dropped table removed before it expires", entry=entry.name)
             self._remove(entry)
+
+    def _is_about_to_be_filled(self, entry: Path) -> bool:
+        """Return whether somebody has just made an entry, and moves a table there next."""
+        is_new = self._clock() - _dropped_ms(entry) / 1000 < _MIN_AGE_SECONDS
+        return is_new and _table_folder(entry) is None
 
     def _new_name(self) -> str:
         return f"{int(self._clock() * 1000):013}-{uuid.uuid4().hex}"

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,9 +217,12 @@ def test_a_table_is_found_again_without_looking_at_others(
     warehouse.table("sales", "t7")
     asked: list[str] = []
     stat = os.stat
-    monkeypatch.setattr(
-        os, "stat", lambda path, **options: (asked.append(str(path)), stat(path, **options))[1]
-    )
+
+    def counted(path: str, **options: Any) -> os.stat_result:
+        asked.append(str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", counted)
 
     entry = warehouse.table("sales", "t7")
 

@@ -207,11 +207,13 @@ def test_nothing_is_half_there_when_servers_race(tmp_path: Path, monkeypatch: py
     threads = [threading.Thread(target=work) for work in (bring_back, make_room)]
     for thread in threads:
         thread.start()
-    for root in tables:
-        drop_table(str(root), Trash(str(tmp_path)))
-    over.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for root in tables:
+            drop_table(str(root), Trash(str(tmp_path)))
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
     left = [root for root in tables if root.exists()]
 
     assert len(left) == len(returned)
