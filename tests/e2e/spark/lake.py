@@ -25,6 +25,9 @@ TOKEN = "lake-token"
 PATIENCE = 100.0
 SMALL = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": FAST_START}
 
+IN_TASKS = ("--local-scan-bytes", "0")
+"""Arguments of a server that leaves every scan to Spark."""
+
 _SLOW_FILES = 400
 _SLOW_ROWS = 8_000_000
 

@@ -23,7 +23,7 @@ import pytest
 from tests import clusters
 from tests.flight_client import path_descriptor, table_of
 
-from .lake import LakeServer, SlowScan, filtered, in_order, large_looking_table
+from .lake import IN_TASKS, LakeServer, SlowScan, filtered, in_order, large_looking_table
 
 STATEMENTS = Path(__file__).with_name("statements.py")
 
@@ -101,7 +101,7 @@ def server(
     folder = tmp_path_factory.mktemp(request.param)
     shutil.copytree(warehouse, folder / "warehouse")
     own = f"spark.databricks.delta.properties.defaults.{RETENTION.removeprefix('delta.')}=interval 3 days"
-    arguments = ["--conf", own]
+    arguments = [*IN_TASKS, "--conf", own]
     with ExitStack() as running:
         if request.param == "connect":
             arguments += ["--remote", request.getfixturevalue("connect_address")]

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 
 from tests.flight_client import Flight, refusal
 
-from .lake import LakeServer, SlowScan, await_gone, descendants, kill, local_table, wait_until
+from .lake import IN_TASKS, LakeServer, SlowScan, await_gone, descendants, kill, local_table, wait_until
 
 STOCK = pa.table({"item": ["pencil", "ruler"], "pieces": pa.array([10, 3], pa.int32())})
 ROWS = [{"item": "pencil", "pieces": 10}, {"item": "ruler", "pieces": 3}]
@@ -32,7 +32,7 @@ def warehouse(folder: Path, slow_root: Path) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, slow_root: Path) -> Iterator[LakeServer]:
     """Return a server whose Spark the tests kill."""
-    with LakeServer(warehouse(tmp_path_factory.mktemp("lake"), slow_root)) as running:
+    with LakeServer(warehouse(tmp_path_factory.mktemp("lake"), slow_root), *IN_TASKS) as running:
         yield running
 
 
@@ -136,7 +136,7 @@ def test_a_scan_whose_client_has_gone_ends(server: LakeServer) -> None:
 @pytest.mark.parametrize("moment", ["starting", "idle", "scanning"])
 def test_a_server_told_to_stop_leaves_nothing(tmp_path: Path, slow_root: Path, moment: str) -> None:
     """It ends well at any moment: no process, no file and no complaint stays behind."""
-    with LakeServer(warehouse(tmp_path, slow_root)) as server, server.flight() as flight:
+    with LakeServer(warehouse(tmp_path, slow_root), *IN_TASKS) as server, server.flight() as flight:
         server.await_java()
         if moment != "starting":
             assert server.rows("shop", "stock") == ROWS
@@ -158,7 +158,7 @@ def test_a_server_told_to_stop_leaves_nothing(tmp_path: Path, slow_root: Path, m
 
 def test_a_killed_server_takes_spark_with_it(tmp_path: Path, slow_root: Path) -> None:
     """Java and its workers end by themselves, and the next server removes the rows that nobody reads."""
-    with LakeServer(warehouse(tmp_path, slow_root)) as server, server.flight() as flight:
+    with LakeServer(warehouse(tmp_path, slow_root), *IN_TASKS) as server, server.flight() as flight:
         assert server.rows("shop", "stock") == ROWS
         scan = scanning(server, flight)
         processes = descendants(server.process.pid)

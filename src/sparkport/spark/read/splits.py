@@ -21,7 +21,7 @@ from sparkport.spark.worker.parquet import FileSlice
 FILE_NUMBER = "\0file"
 """The name of the column that has, on request, the number of the file that a row is from."""
 _MIB = 1 << 20
-DEFAULT_LOCAL_SCAN_BYTES = 64 * _MIB
+DEFAULT_LOCAL_SCAN_BYTES = 256 * _MIB
 _END = 1 << 62
 
 
@@ -34,7 +34,7 @@ class SplitSizes:
     """
 
     in_server: int = DEFAULT_LOCAL_SCAN_BYTES
-    endpoint: int = 256 * _MIB
+    endpoint: int = 16 * _MIB
     first_task: int = 8 * _MIB
     task: int = 32 * _MIB
     max_endpoints: int = 64
