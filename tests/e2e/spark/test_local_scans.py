@@ -55,7 +55,7 @@ def test_many_scans_at_once_take_little_memory(server: LakeServer) -> None:
         begun = [[next(call), next(call)] for call in calls]
         held = _resident(server.process.pid)
         with ThreadPoolExecutor(8) as threads:
-            rest = threads.map(list, calls)
+            rest: Iterator[list[bytes]] = threads.map(list, calls)
             counts = {table_of([*first, *more]).num_rows for first, more in zip(begun, rest, strict=True)}
 
     assert counts == {len(MANY)}
