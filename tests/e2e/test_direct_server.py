@@ -158,13 +158,15 @@ def test_calls_that_no_handler_gets_are_logged(monkeypatch: pytest.MonkeyPatch) 
     served = Served(max_calls=1)
     served.refusal("nothing")
     call = served.begin("hold")
-    assert served.handlers.entered.wait(10)
+    while not served.handlers.entered.wait(1):  # the call before may still take the only place
+        call = served.begin("hold")
     with pytest.raises(grpc.RpcError):
         served.call("echo", metadata=[("airport-trace-id", trace)])
     served.handlers.release.set()
     call.result(timeout=20)
     served.stop()
 
+    lines = [line for line in lines if line["method"] != "hold"]
     assert [(line["method"], line["status"]) for line in lines] == [
         ("nothing", "UNIMPLEMENTED"),
         ("echo", "RESOURCE_EXHAUSTED"),
