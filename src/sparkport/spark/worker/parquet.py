@@ -21,6 +21,7 @@ _FIELD_ID = b"PARQUET:field_id"
 _NOT_STORED = "\0"  # begins the names of columns that are in no file
 POSITION = f"{_NOT_STORED}position"
 """The name of the column, if it is wanted, that has the position of each row in its file."""
+_INDEX = f"{_NOT_STORED}index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ class FileSlice:
     first_number: int | None = None
 
 
+_INDEX_READ = ColumnRead(pa.field(_INDEX, pa.int64()), pa.field(_INDEX, pa.int64()))
+
+
 def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a piece under the names and types wanted, in the order of the file.
 
@@ -97,19 +101,9 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
             coerce_int96_timestamp_unit="us",
             read_dictionary=_repetitive(metadata, groups),
         )
-        probe = _probe(plan)
+        read_group = _group_by_filter if _has_more_than_filter(plan) else _group
         for group in sorted(groups):
-            reach = None
-            if probe is not None:
-                tested = _group(parquet, group, probe, piece, legacy)
-                reach = max((stop for stop, batch in tested if batch.num_rows), default=None)
-                if reach is None:
-                    yield _no_rows(plan)
-                    continue
-            for stop, batch in _group(parquet, group, plan, piece, legacy):
-                yield batch
-                if reach is not None and stop >= reach:
-                    break
+            yield from read_group(parquet, group, plan, piece, legacy)
 
 
 def write_spool(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterator[int]) -> Iterator[int]:
@@ -160,37 +154,89 @@ def _open_filesystem(location: str, *, mapped: bool) -> tuple[pafs.FileSystem, s
     return filesystem, f"{base.rstrip('/')}/{key}"
 
 
-def _probe(plan: ReadPlan) -> ReadPlan | None:
-    """Return a plan that reads only what the filter tests, if that is not everything.
-
-    Where no row matches, or none after some, the other columns need not be decoded.
-    """
+def _has_more_than_filter(plan: ReadPlan) -> bool:
+    """Return whether columns are read that the filter does not test."""
     tested = {column.physical.name for column in plan.filter_columns}
     read = {column.physical.name for column in plan.columns}
-    if not tested or tested.issuperset(name for name in read if not name.startswith(_NOT_STORED)):
-        return None
-    return replace(plan, columns=plan.filter_columns)
+    return bool(tested) and not tested.issuperset(name for name in read if not name.startswith(_NOT_STORED))
 
 
 def _group(
     parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of a row group in batches, with the position where each batch ends."""
-    metadata = parquet.metadata
-    present = _present(metadata.schema.to_arrow_schema(), plan)
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a row group in batches."""
+    present = _present(parquet.metadata.schema.to_arrow_schema(), plan)
     names = sorted(set(present.values()))
-    located = piece.first_number is not None or any(c.physical.name == POSITION for c in plan.columns)
-    if located:
-        present[POSITION] = POSITION
-    constants = dict(piece.constants)
-    offset = sum(metadata.row_group(i).num_rows for i in range(group))
-    for raw in _raw_batches(parquet, group, names, plan):
-        stop = offset + raw.num_rows
-        rows = rebase(raw, legacy, metadata) if legacy else raw
-        rows = rows.append_column(POSITION, pa.arange(offset, stop)) if located else rows
-        rows = _keep_rows(rows, piece.kept, offset)
-        offset = stop
-        yield stop, _shape(plan, rows, present, constants, piece.first_number)
+    offset = _first_row(parquet.metadata, group)
+    for batch in _raw_batches(parquet, group, names, plan):
+        raw = _written_out(batch, parquet.metadata)
+        rows = rebase(raw, legacy, parquet.metadata) if legacy else raw
+        rows = _keep_rows(_with_positions(rows, offset), piece.kept, offset)
+        offset += raw.num_rows
+        yield _shape(plan, rows, present, piece)
+
+
+def _group_by_filter(
+    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a row group that pass the filter, in batches.
+
+    The columns that it tests are decoded first, the others only as far as there is a row that passes.
+    """
+    metadata = parquet.metadata
+    testing = replace(plan, columns=(_INDEX_READ,))
+    present = _present(metadata.schema.to_arrow_schema(), plan)
+    tested = sorted(set(_present(metadata.schema.to_arrow_schema(), testing).values()))
+    others = _Rows(_raw_batches(parquet, group, sorted(set(present.values()) - set(tested)), plan))
+    first = offset = _first_row(metadata, group)
+    for raw in _raw_batches(parquet, group, tested, plan):
+        rows = _written_out(raw, metadata)
+        rows = _with_positions(rebase(rows, legacy, metadata) if legacy else rows, offset)
+        numbered = rows.append_column(_INDEX, pa.arange(0, rows.num_rows))
+        passing = _shape(testing, _keep_rows(numbered, piece.kept, offset), present, piece).column(0)
+        if len(passing):
+            rest = others.part(offset - first, rows.num_rows)
+            if len(passing) < rows.num_rows:
+                rows, rest = rows.take(passing), rest.take(passing)
+            rest = _written_out(rest, metadata)
+            rest = rebase(rest, legacy, metadata) if legacy else rest
+            joined = pa.record_batch([*rows.columns, *rest.columns], [*rows.schema.names, *rest.schema.names])
+            yield _shape(replace(plan, filter=None, filter_columns=()), joined, present, piece)
+        else:
+            yield _no_rows(plan)
+        offset += raw.num_rows
+
+
+class _Rows:
+    """The rows of some batches, taken from the first to the last. Batches that nobody needs are not read."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._batch: pa.RecordBatch | None = None
+        self._start = 0
+
+    def part(self, start: int, count: int) -> pa.RecordBatch:
+        """Return so many rows from a position on, which must not lie before that of an earlier call."""
+        parts = []
+        while count:
+            end = self._start + (self._batch.num_rows if self._batch else 0)
+            if self._batch is None or start >= end:
+                self._start, self._batch = end, next(self._batches, None)
+                if self._batch is None:
+                    raise pa.ArrowInvalid("a row group has fewer rows in some columns than in others")
+                continue
+            parts.append(self._batch.slice(start - self._start, count))
+            start, count = start + parts[-1].num_rows, count - parts[-1].num_rows
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+
+def _first_row(metadata: pq.FileMetaData, group: int) -> int:
+    """Return the position in the file of the first row of a row group."""
+    return sum(metadata.row_group(index).num_rows for index in range(group))
+
+
+def _with_positions(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:
+    return rows.append_column(POSITION, pa.arange(offset, offset + rows.num_rows))
 
 
 def _row_groups(metadata: pq.FileMetaData, piece: FileSlice) -> set[int]:
@@ -258,11 +304,9 @@ def _raw_batches(
     parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
 ) -> Iterator[pa.RecordBatch]:
     if names:
-        plain = parquet.metadata.schema.to_arrow_schema()
-        for batch in parquet.iter_batches(
+        yield from parquet.iter_batches(
             plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
-        ):
-            yield _written_out(batch, plain)
+        )
         return
     left = parquet.metadata.row_group(group).num_rows
     while left > 0:
@@ -286,8 +330,11 @@ def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:
     return names
 
 
-def _written_out(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
+def _written_out(batch: pa.RecordBatch, metadata: pq.FileMetaData) -> pa.RecordBatch:
     """Return a batch in which no column is a dictionary that is none in the file."""
+    if not any(pa.types.is_dictionary(field.type) for field in batch.schema):
+        return batch
+    plain = metadata.schema.to_arrow_schema()
     for index, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(plain.field(field.name).type):
             batch = batch.set_column(index, field.name, batch.column(index).dictionary_decode())
@@ -307,15 +354,17 @@ def _shape(
     plan: ReadPlan,
     rows: pa.RecordBatch,
     present: dict[str, str],
-    constants: dict[str, pa.Scalar],
-    first_number: int | None,
+    piece: FileSlice,
 ) -> pa.RecordBatch:
     """Give the columns their names and types, and apply the filter."""
+    constants = dict(piece.constants)
+    present = {**present, POSITION: POSITION, _INDEX: _INDEX}
 
     def column(read: ColumnRead) -> pa.Array:
         found = stored(read)
-        if read.physical.name == plan.id_name and first_number is not None:
-            numbers = pa.compute.subtract(pa.scalar(first_number, pa.int64()), rows.column(POSITION))
+        if read.physical.name == plan.id_name and piece.first_number is not None:
+            first = pa.scalar(piece.first_number, pa.int64())
+            numbers = pa.compute.subtract(first, rows.column(POSITION))
             return pa.compute.coalesce(found, numbers)
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sparkport.spark.worker.parquet import ColumnRead, FileSlice, ReadPlan, blobs, read, write_spool
+from sparkport.spark.worker.parquet import POSITION, ColumnRead, FileSlice, ReadPlan, blobs, read, write_spool
 
 WHOLE = 1 << 62
 
@@ -338,3 +339,39 @@ def test_repeated_texts_are_read_by_their_dictionaries(
     assert asked == [["words", "dotted.words", "none"]]
     assert found.schema.types == list(kinds.values())
     assert found.to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_filtered_rows_are_those_of_the_whole_file(tmp_path: Path, seed: int) -> None:
+    """Whatever the sizes of batches and row groups, what is deleted, and which columns are tested."""
+    chance = random.Random(seed)
+    count = chance.randrange(1, 3000)
+    table = pa.table(
+        {
+            "n": [chance.choice([None, *range(20)]) for _ in range(count)],
+            "day": pa.array([chance.randrange(1000) for _ in range(count)], pa.date32()),
+            "word": [chance.choice(["red", "green", None]) for _ in range(count)],
+            "list": [[chance.randrange(5)] * chance.randrange(3) for _ in range(count)],
+        }
+    )
+    path = written(tmp_path, table, row_group_size=chance.randrange(50, 2000), data_page_size=256)
+    kept = [chance.random() < 0.9 for _ in range(count)]
+    bits = np.packbits(np.array(kept, np.bool_), bitorder="little").tobytes()
+    low = chance.randrange(-5, 1005)
+    condition = (pc.field("day") > pa.scalar(low, pa.int32()).cast(pa.date32())) & (pc.field("word") == "red")
+    columns = [column(name, table.schema.field(name).type) for name in ("list", "n", "day")]
+    position = ColumnRead(pa.field(POSITION, pa.int64()), pa.field(POSITION, pa.int64()))
+    plan = ReadPlan(
+        (*columns, position),
+        filter=condition,
+        filter_columns=(column("day", pa.date32()), column("word", pa.string())),
+        batch_rows=chance.randrange(1, 700),
+    )
+    piece = FileSlice(path, 0, WHOLE, kept=bits if chance.random() < 0.7 else None)
+
+    numbered = table.append_column(POSITION, pa.array(range(count)))
+    left = numbered.filter(pa.array(kept)) if piece.kept is not None else numbered
+    expected = left.filter(condition).select(["list", "n", "day", POSITION])
+    for mapped in (True, False):
+        found = pa.Table.from_batches(list(read(plan, piece, mapped=mapped)), expected.schema)
+        assert found.to_pylist() == expected.to_pylist()
