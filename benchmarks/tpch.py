@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import importlib.util
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -27,12 +28,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import write_deltalake
-from tpch_queries import QUERIES
 
 EXTENSION = "SPARKPORT_AIRPORT_EXTENSION"
 # How many files a table has at scale 1; the others have one.
 FILES = {"lineitem": 16, "orders": 4, "partsupp": 2}
 START_SECONDS = 40
+
+# By name: each begins after a line such as `-- q01`.
+QUERIES = dict(
+    re.findall(
+        r"^-- (q\d\d)\n(.*?);$", Path(__file__).with_suffix(".sql").read_text(), re.DOTALL | re.MULTILINE
+    )
+)
 
 Row = tuple[Any, ...]
 Query = Callable[[str], list[Row]]
