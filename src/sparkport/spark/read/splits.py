@@ -30,11 +30,13 @@ class SplitSizes:
     """Target sizes of the parts of a scan, in bytes of Parquet that have to be read.
 
     A scan begins with small tasks, so that its first rows come soon. One of at most `in_server` bytes
-    needs no tasks at all.
+    needs no tasks at all; its endpoints are smaller, so that a client with several threads decodes on several
+    of the server's.
     """
 
     in_server: int = DEFAULT_LOCAL_SCAN_BYTES
-    endpoint: int = 16 * _MIB
+    endpoint_in_server: int = 16 * _MIB
+    endpoint: int = 256 * _MIB
     first_task: int = 8 * _MIB
     task: int = 32 * _MIB
     max_endpoints: int = 64
@@ -58,7 +60,8 @@ class ScanTask:
 
 def endpoint_count(files: Sequence[DataFile], size: float, sizes: SplitSizes) -> int:
     """Return into how many endpoints a scan of these files is best cut, of which so many bytes are read."""
-    return max(1, min(len(files), sizes.max_endpoints, round(size / sizes.endpoint)))
+    target = sizes.endpoint_in_server if size <= sizes.in_server else sizes.endpoint
+    return max(1, min(len(files), sizes.max_endpoints, round(size / target)))
 
 
 def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:
