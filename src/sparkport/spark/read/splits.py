@@ -60,8 +60,11 @@ class ScanTask:
 
 def endpoint_count(files: Sequence[DataFile], size: float, sizes: SplitSizes) -> int:
     """Return into how many endpoints a scan of these files is best cut, of which so many bytes are read."""
-    target = sizes.endpoint_in_server if size <= sizes.in_server else sizes.endpoint
-    return max(1, min(len(files), sizes.max_endpoints, round(size / target)))
+    if size <= sizes.in_server:
+        count = size / sizes.endpoint_in_server
+    else:
+        count = sum(file.size for file in files) / sizes.endpoint
+    return max(1, min(len(files), sizes.max_endpoints, round(count)))
 
 
 def files_of(files: Sequence[DataFile], part: ScanSlice | None) -> list[DataFile]:

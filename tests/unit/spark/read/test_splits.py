@@ -28,6 +28,16 @@ def test_endpoints_have_about_the_size_asked_for(sizes: list[int], count: int) -
     assert endpoint_count(files(*sizes), sum(sizes), SIZES) == count
 
 
+def test_scans_in_the_server_are_cut_by_what_they_read() -> None:
+    """They have smaller endpoints; with one byte more they are left to tasks, and cut by whole files."""
+    sizes = SplitSizes(in_server=900, endpoint_in_server=100, endpoint=5000)
+
+    assert endpoint_count(files(*[5000] * 8), 600, sizes) == 6
+    assert endpoint_count(files(*[5000] * 8), 900, sizes) == 8
+    assert endpoint_count(files(*[5000] * 4), 901, sizes) == 4
+    assert endpoint_count(files(*[500] * 8), 901, sizes) == 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
 def test_endpoints_are_together_exactly_the_files(count: int) -> None:
     """Each file is in one endpoint, and the endpoints one after the other have the order of the files."""
