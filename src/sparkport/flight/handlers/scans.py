@@ -117,22 +117,20 @@ def column_statistics(context: ServerContext, request: Request, body: Statistics
     if not isinstance(table, StatisticsTable):
         raise UnsupportedOperationError("table", table.name, "column statistics")
     pin, columns = pin_snapshot(request, table, address, None)
-    name = columns.field(find_column(columns, body.column)).name
-    if pin is None:
-        return _statistics(request, table, columns.field(name), pin)
-    key = StatisticsKey(request.call.principal, pin, name, request.is_airport)
+    field = columns.field(find_column(columns, body.column))
+    if not isinstance(table, VersionedTable) or pin is None:
+        return statistics.encode(table.column_statistics(request.call, field.name), field)
+    key = StatisticsKey(request.call.principal, pin, field.name, request.is_airport)
     cached = context.statistics.get(table, key)
     if cached is not None:
         return cached
-    encoded_statistics = _statistics(request, table, columns.field(name), pin)
-    context.statistics.put(table, key, encoded_statistics)
-    return encoded_statistics
-
-
-def _statistics(request: Request, table: StatisticsTable, field: pa.Field, pin: TimePoint | None) -> bytes:
-    if isinstance(table, VersionedTable) and table.snapshot(request.call, None).time_point != pin:
+    if table.snapshot(request.call, None).time_point != pin:
         return statistics.encode(_NO_STATISTICS, field)  # the scan will read the newer columns of an ALTER
-    return statistics.encode(table.column_statistics(request.call, field.name), field)
+    answer = statistics.encode(table.column_statistics(request.call, field.name), field)
+    # Without a transaction a commit may have come in between: then they are those of a later snapshot.
+    if table.snapshot(request.call, None).time_point == pin:
+        context.statistics.put(table, key, answer)
+    return answer
 
 
 def get_flight_info(context: ServerContext, request: Request, data: bytes) -> bytes:

@@ -153,7 +153,8 @@ class Warehouse:
             return {}
         contents = tuple((folder, self._folders.last_read(folder)) for folder in folders)
         # A folder without the suffix is a schema only as long as there are tables in it.
-        is_named = schema == DEFAULT_SCHEMA or any(folder.endswith(_SUFFIX) for folder in folders)
+        inner = (folder for folder in folders if folder != self.root)
+        is_named = schema == DEFAULT_SCHEMA or any(folder.endswith(_SUFFIX) for folder in inner)
         self._schemas[schema] = _KnownSchema(tables, contents, is_named)
         return tables
 

@@ -80,8 +80,8 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
     """Yield the rows of a piece under the names and types wanted, in the order of the file.
 
     A batch may have no rows: where nothing passes the filter, the caller still gets to act now and then.
-    A file on a local disk is mapped into memory, unless the process must outlive it that somebody truncates
-    the file.
+    A local file is mapped into memory if `mapped`. The server does not do that: a mapped file that somebody
+    truncates kills the process that reads it.
     """
     filesystem, path = _open_filesystem(piece.location, mapped=mapped)
     with filesystem.open_input_file(path) as source:
