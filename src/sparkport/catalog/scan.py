@@ -92,7 +92,8 @@ class Snapshot:
     """One fixed state of a table.
 
     `time_point` names it for good: a scan with it reads exactly this state,
-    whatever is written meanwhile.
+    whatever is written meanwhile. `row_count` is exact, and None if the rows would have to be read for it:
+    a client that only counts rows gets it without a scan.
     """
 
     time_point: TimePoint

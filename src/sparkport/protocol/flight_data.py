@@ -19,7 +19,7 @@ from sparkport.protocol import column_checks, flat_size, shared_buffers, view_co
 from sparkport.protocol.ipc_limits import DEFAULT_LIMITS, Limits, Message, MessageKind, body_length, inspect
 from sparkport.protocol.shared_buffers import FileSlice
 
-__all__ = ["Decoder", "Encoder", "FlightData", "Limits", "decode", "encode_metadata"]
+__all__ = ["Decoder", "Encoder", "FlightData", "Limits", "decode", "encode_frame", "encode_metadata"]
 
 # A protobuf tag is the field number and the wire type; all four fields are length-delimited.
 _DESCRIPTOR = 1 << 3 | 2
@@ -81,10 +81,11 @@ def encode_metadata(app_metadata: bytes) -> bytes:
 class Encoder:
     """Turn one outgoing stream of batches into frames."""
 
-    def __init__(self, arrow_schema: pa.Schema) -> None:
+    def __init__(self, arrow_schema: pa.Schema, *, compression: str | None = None) -> None:
         self._arrow_schema = arrow_schema
         self._pipe = _Pipe()
-        self._writer = pa.ipc.new_stream(self._pipe, arrow_schema)
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._writer = pa.ipc.new_stream(self._pipe, arrow_schema, options=options)
         self._started = False
         self._has_views = any(map(column_checks.is_view, arrow_schema.types))
         # One column shares no buffer with another; of such a type its size is known.
@@ -102,16 +103,22 @@ class Encoder:
             batch = view_columns.compact(batch)
         if self._is_plain and batch.num_rows <= _SMALL_ROWS:
             return [_small_frame(batch, app_metadata)]
+        *dictionaries, rows = self.messages(batch)
+        if batch.num_columns > 1:
+            rows = shared_buffers.send_once(*rows)
+        return [encode_frame(header, body) for header, body in dictionaries] + [
+            encode_frame(*rows, app_metadata)
+        ]
+
+    def messages(self, batch: pa.RecordBatch) -> list[tuple[bytes, list[FileSlice]]]:
+        """Return header and body of the same messages, not yet in frames."""
         self._writer.write_batch(batch)
         messages = list(self._messages())
         if not self._started:
             # pyarrow writes its schema message along with the first batch; `schema` has built ours.
             del messages[0]
             self._started = True
-        *dictionaries, rows = messages
-        if batch.num_columns > 1:
-            rows = shared_buffers.send_once(*rows)
-        return [_frame(header, body) for header, body in dictionaries] + [_frame(*rows, app_metadata)]
+        return messages
 
     def _messages(self) -> Iterator[tuple[bytes, list[FileSlice]]]:
         while self._pipe:
@@ -388,10 +395,11 @@ def _small_frame(batch: pa.RecordBatch, app_metadata: bytes) -> bytes:
     """Build the frame of a batch in one step, out of a copy."""
     whole = memoryview(batch.serialize())
     end = _PREFIX_BYTES + int.from_bytes(whole[4:_PREFIX_BYTES], "little")
-    return _frame(whole[_PREFIX_BYTES:end], [whole[end:]], app_metadata)
+    return encode_frame(whole[_PREFIX_BYTES:end], [whole[end:]], app_metadata)
 
 
-def _frame(header: bytes | memoryview, body: list[FileSlice], app_metadata: bytes = b"") -> bytes:
+def encode_frame(header: bytes | memoryview, body: list[FileSlice], app_metadata: bytes = b"") -> bytes:
+    """Build the frame of a message."""
     named = (_varint(_APP_METADATA), _varint(len(app_metadata)), app_metadata) if app_metadata else ()
     size = sum(map(len, body))
     return b"".join(

@@ -48,8 +48,9 @@ _ORDERINGS = {
     ComparisonOperator.GREATER,
     ComparisonOperator.GREATER_OR_EQUAL,
 }
-# Their argument names travel as aliases, which a Function does not carry.
 _MAX_BYTES = 4 << 20
+_MAX_BYTES_OF_NOTHING = 256
+# Their argument names travel as aliases, which a Function does not carry.
 _NAMED_ARGUMENTS = {"struct_pack", "struct_insert", "struct_update"}
 
 
@@ -68,6 +69,18 @@ def decode(json_filters: str | bytes) -> Expression | None:
             return single
         case _:
             return And(filters)
+
+
+def refers_to_nothing(json_filters: str | bytes) -> bool:
+    """Return whether a query refers to no column at all, as one that only counts rows.
+
+    DuckDB names the columns that a query refers to, and if there are none asks for one all the same.
+    """
+    # So short that nothing else is parsed for it.
+    if not 0 < len(json_filters) <= _MAX_BYTES_OF_NOTHING:
+        return False
+    document = _parse(json_filters)
+    return _column_names(document) == () and not nodes(document, "filters")
 
 
 def _parse(text: str | bytes) -> Node:

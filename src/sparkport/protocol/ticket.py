@@ -22,7 +22,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
     Without a `path` it reads the list of databases. With `function` it calls the table function at
     `path`: with msgpack parameters, or in one `form` of it with parameters as an Arrow stream of one row.
-    With `duckdb_types` the rows are sent in types that DuckDB reads.
+    With `duckdb_types` the rows are sent in types that DuckDB reads. With a `row_count` there is nothing to
+    read: the client only counts the rows, of which there are so many.
     """
 
     path: TablePath | None
@@ -37,6 +38,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     parameters: bytes = b""
     named_parameters: bytes = b"\x80"
     form: str = ""
+    row_count: int | None = None
 
     @property
     def time_point(self) -> TimePoint | None:

@@ -5,6 +5,7 @@ import time
 from sparkport import Server
 
 from .client import DuckDB, Step, attached
+from .test_types import PLAIN_TYPES
 
 BIG = 5_000_000
 
@@ -162,3 +163,33 @@ def test_the_end_of_a_day_is_a_time(duckdb: DuckDB, server: Server) -> None:
     assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
     assert outcomes[3].rows == [["12:00:00"], ["24:00:00"]]
     assert outcomes[4].rows == outcomes[5].rows == [[1]]
+
+
+def test_rows_are_counted_whatever_the_columns(duckdb: DuckDB, server: Server) -> None:
+    """A query that refers to no column gets rows without values, and joins and exports those."""
+    columns = ", ".join(f"NULL::{kind} AS c{index}" for index, kind in enumerate(PLAIN_TYPES))
+    rows = duckdb.ask(
+        server,
+        "CREATE SCHEMA db.s",
+        f"CREATE TABLE db.s.t AS SELECT {columns} FROM range(300_000)",
+        "CREATE TABLE db.s.small AS SELECT range AS id FROM range(3)",
+        "SELECT count(*) FROM db.s.t",
+        "SELECT sum(x) FROM (SELECT 1 AS x FROM db.s.t)",
+        "SELECT count(*) FROM db.s.t, db.s.small",
+        "SELECT id, (SELECT count(*) FROM db.s.t) FROM db.s.small WHERE EXISTS (FROM db.s.t) ORDER BY id",
+        "SELECT count(*) FROM (SELECT 1 FROM db.s.t LIMIT 70_000)",
+        "SELECT count(DISTINCT rowid) FROM db.s.t",
+        "DELETE FROM db.s.small USING (SELECT 1 FROM db.s.t LIMIT 1)",
+        "SELECT count(*) FROM db.s.small",
+    )[3:]
+
+    assert rows == [
+        [[300_000]],
+        [[300_000]],
+        [[900_000]],
+        [[0, 300_000], [1, 300_000], [2, 300_000]],
+        [[70_000]],
+        [[300_000]],
+        [[3]],
+        [[0]],
+    ]

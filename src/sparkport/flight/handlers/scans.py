@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from sparkport.catalog.tables import (
     ColumnStatistics,
     ReferenceTable,
     StatisticsTable,
+    Table,
     VersionedTable,
 )
 from sparkport.catalog.user_code import UserCodeBoundary
@@ -29,12 +31,15 @@ from sparkport.flight.scan_plans import scan_options
 from sparkport.flight.statistics_cache import StatisticsKey
 from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.counted_rows import counted_rows
 from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
 from sparkport.protocol.json_requests import NamedEndpointsRequest
 from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
 from sparkport.protocol.ticket import Ticket
 
 _ROWID = (1 << 64) - 1
+_COUNTED_ROWS = 16 << 20  # of an endpoint, of which each is read by one thread of DuckDB's
+_MAX_COUNTED_PARTS = 64
 _NULL = pa.nulls(1)[0]  # pa.scalar would import pandas, which takes longer than all the rest
 _NO_STATISTICS = ColumnStatistics(_NULL, _NULL, has_null=True, has_not_null=True, distinct_count=0)
 _DATABASES_SCHEMA = pa.schema([("name", pa.string()), ("description", pa.string())])
@@ -70,6 +75,9 @@ def endpoints(context: ServerContext, request: Request, body: EndpointsRequest) 
     pin, columns = pin_snapshot(request, table, address, body.time_point)
     names = _column_names(columns, body.column_ids)
     ticket = _ticket(request, address, pin, names, body.filters)
+    counted = _row_counts(request, table, pin, ticket)
+    if counted:
+        return flights.encode_endpoints(_signed_endpoints(context, request, counted))
     if isinstance(table, ReferenceTable) and request.is_airport:
         return flights.encode_endpoints(_references(context, request, table, ticket))
     plan = context.plans.get(request.call, table, ticket)
@@ -182,6 +190,9 @@ def do_get(context: ServerContext, request: Request, data: bytes) -> Iterator[by
         return
     call = request.call
     table = context.table(request, ticket.path)
+    if ticket.row_count is not None:
+        yield from _placeholder_rows(request, table, ticket, ticket.row_count)
+        return
     plan = context.plans.get(call, table, ticket)
     arrow_schema = plan.arrow_schema(call)
     sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
@@ -223,6 +234,25 @@ def _ticket(
 ) -> Ticket:
     unit, value = (pin.unit, pin.value) if pin else (None, "")
     return Ticket(address.path, columns, filters, unit, value, duckdb_types=request.is_airport)
+
+
+def _row_counts(request: Request, table: Table, pin: TimePoint | None, ticket: Ticket) -> list[Ticket]:
+    """Return tickets for the number of rows alone, if the client only counts them and the number is known."""
+    is_count = len(ticket.columns or ()) == 1 and predicates.refers_to_nothing(ticket.filters)
+    count = row_count(request, table, pin) if request.is_airport and pin and is_count else None
+    if count is None:
+        return []
+    parts = min(max(1, count // _COUNTED_ROWS), _MAX_COUNTED_PARTS)
+    cuts = [count * number // parts for number in range(parts + 1)]
+    return [structs.replace(ticket, row_count=stop - start) for start, stop in itertools.pairwise(cuts)]
+
+
+def _placeholder_rows(request: Request, table: Table, ticket: Ticket, count: int) -> Iterator[bytes]:
+    """Return rows without values for the one column that the client asked for to count them."""
+    columns = client_schema(request, table, ticket.time_point)
+    assert ticket.columns
+    position = columns.get_field_index(ticket.columns[0])
+    return request.call.checked(counted_rows(columns, position, count))
 
 
 def _slices(plan: PlannedScan, ticket: Ticket) -> list[Ticket]:
