@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
@@ -37,7 +38,7 @@ from sparkport.config import (
 from sparkport.errors import ConfigError, SparkportError
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.memory import MemoryCatalog
-from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES
 
 app = typer.Typer(
@@ -164,11 +165,13 @@ def serve(
         ),
     ] = None,
     direct_reads: Annotated[
-        bool,
+        DirectReadMode,
         typer.Option(
-            "--direct-reads", envvar="SPARKPORT_DIRECT_READS", help="Spark: let DuckDB read data files."
+            envvar="SPARKPORT_DIRECT_READS",
+            help="Spark: where DuckDB reads data files itself: `auto` if it runs on this machine as the same"
+            " user, `always` (also if the flag has no value), or `never`.",
         ),
-    ] = False,
+    ] = DirectReadMode.AUTO,
     adopt: Annotated[
         bool,
         typer.Option(
@@ -369,7 +372,7 @@ def serve(
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
                 _note(log_format, f"the memory engine ignores the warehouse {warehouse}")
-            if direct_reads:
+            if direct_reads is not DirectReadMode.AUTO:
                 _note(log_format, "the memory engine ignores --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
@@ -460,6 +463,15 @@ def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INF
         typer.echo(line, err=True)
 
 
+def _with_values(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a value for `--direct-reads`, which was a switch in version 0.1."""
+    following = [*arguments[1:], ""]
+    return [
+        f"{word}=always" if word == "--direct-reads" and after not in list(DirectReadMode) else word
+        for word, after in zip(arguments, following, strict=True)
+    ]
+
+
 def main() -> None:
     """Run the command line."""
-    app()
+    app(_with_values(sys.argv[1:]))

@@ -153,6 +153,8 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
 class Nowhere:
     """Stands for the connection of a request that came by none."""
 
+    connection = ""
+
     def time_remaining(self) -> float | None:
         """Return no deadline."""
         return None

@@ -16,7 +16,8 @@ from sparkport.app.overlay import overlay
 from sparkport.catalog.actions import Action
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import Stability
-from sparkport.catalog.tables import Catalog, ClientCall, Table
+from sparkport.catalog.scan import ClientCall
+from sparkport.catalog.tables import Catalog, Table
 from sparkport.toolkit.builder import CatalogBuilder, SchemaParts
 from sparkport.toolkit.registry import Catalogs
 from sparkport.toolkit.static import ScanFunction

@@ -25,7 +25,7 @@ from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog, catalog_names
 from sparkport.spark.functions.catalog_functions import FunctionFlags
-from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES, SplitSizes
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
@@ -50,11 +50,11 @@ class Lakehouse:
     are those of the first, and a later one that asks for something else is a ConfigError.
 
     `read_mode` is "auto" or "sql"; a scan of at most `local_scan_bytes` of Parquet needs no task of
-    Spark's; with `direct_reads` DuckDB may read the files itself. `adopt` gives row ids to tables of
-    others at their first UPDATE or DELETE. `functions` adds schema `sparkport` with functions of
-    tables, `allow_query` the function `query`, whose statements may take `query_timeout` seconds.
-    `transaction_idle` is in seconds; dropped tables can be brought back for `trash_hours`. `sample`
-    fills an empty warehouse in a local folder with a few tables.
+    Spark's; `direct_reads` ("auto", "always" or "never") says where DuckDB reads the files itself.
+    `adopt` gives row ids to tables of others at their first UPDATE or DELETE. `functions` adds schema
+    `sparkport` with functions of tables, `allow_query` the function `query`, whose statements may take
+    `query_timeout` seconds. `transaction_idle` is in seconds; dropped tables can be brought back for
+    `trash_hours`. `sample` fills an empty warehouse in a local folder with a few tables.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Lakehouse:
         conf: Mapping[str, str] | None = None,
         read_mode: ReadMode | str = ReadMode.AUTO,
         local_scan_bytes: int = DEFAULT_LOCAL_SCAN_BYTES,
-        direct_reads: bool = False,
+        direct_reads: DirectReadMode | str = DirectReadMode.AUTO,
         adopt: bool = True,
         transaction_idle: float = 3600.0,
         sample: bool = False,
@@ -80,6 +80,8 @@ class Lakehouse:
             raise ConfigError(f"trash_hours is between 0 and {_MAX_TRASH_HOURS:.0f}, not {trash_hours}")
         if read_mode not in list(ReadMode):
             raise ConfigError(f"read_mode is 'auto' or 'sql', not {read_mode!r}")
+        if direct_reads not in list(DirectReadMode):
+            raise ConfigError(f"direct_reads is 'auto', 'always' or 'never', not {direct_reads!r}")
         if local_scan_bytes < 0:
             raise ConfigError(f"local_scan_bytes is at least 0, not {local_scan_bytes}")
         if sample and not is_local(folder):
@@ -98,7 +100,7 @@ class Lakehouse:
             warehouse=folder,
             sizes=SplitSizes(in_server=local_scan_bytes),
             read_mode=ReadMode(read_mode),
-            direct_reads=direct_reads,
+            direct_reads=DirectReadMode(direct_reads),
             adopts=adopt,
             transaction_idle_seconds=transaction_idle,
             trash_hours=trash_hours,

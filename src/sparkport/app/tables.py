@@ -11,8 +11,8 @@ import pyarrow as pa
 from sparkport.app.batches import batches_of
 from sparkport.app.declarations import Declaration, arrow_schema, declaration
 from sparkport.catalog.call import Call
-from sparkport.catalog.scan import ScanOptions, SchemaRequest
-from sparkport.catalog.tables import ClientCall, Table
+from sparkport.catalog.scan import ClientCall, ScanOptions, SchemaRequest
+from sparkport.catalog.tables import Table
 from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import UnsupportedOperationError
 

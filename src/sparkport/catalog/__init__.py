@@ -5,7 +5,7 @@ Reading (`tables`, `scan`): what SELECT, time travel, statistics and listings ne
     VersionedCatalog, CatalogVersion, VersionedTable, SplittableTable, PlanningTable, PlannedScan
     DynamicSchemaTable, SchemaRequest, StatisticsTable, ColumnStatistics, HasTableKind, TableKind
     HasDescription, TableDescription, ConstrainedTable, TableConstraints
-    DirectTable, ReferenceTable, ClientCall
+    DirectTable, DirectReads, ReferenceTable, ClientCall
 
 Writing (`dml`, `rowid`): INSERT, UPDATE and DELETE.
     InsertableTable, UpdatableTable, DeletableTable, StatementTable, Statement, DMLResult, rowid_field
@@ -73,6 +73,8 @@ from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.parameters import ANY, TABLE, Parameter
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import (
+    ClientCall,
+    DirectReads,
     PlannedScan,
     ScanOptions,
     ScanSlice,
@@ -84,7 +86,6 @@ from sparkport.catalog.scan import (
 from sparkport.catalog.tables import (
     Catalog,
     CatalogVersion,
-    ClientCall,
     ColumnStatistics,
     ConstrainedTable,
     DirectTable,
@@ -128,6 +129,7 @@ __all__ = [
     "CreateTableOptions",
     "DMLResult",
     "DeletableTable",
+    "DirectReads",
     "DirectTable",
     "DropNotNull",
     "DropSchemaOptions",

@@ -24,7 +24,8 @@ class Call:
     A call is made at the edge of the server and handed down explicitly. It is
     safe to use from any thread. Long work calls `check()` between steps. A statement with an
     `idempotency_key` that the table has seen was already executed (see `toolkit.repeats`). An UPDATE or
-    DELETE with `if_version` is a conflict if its rows were changed since that snapshot of the table.
+    DELETE with `if_version` is a conflict if its rows were changed since that snapshot of the table. `peer`
+    is the address of the client's end of the connection, as gRPC says it.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Call:
         "deadline",
         "idempotency_key",
         "if_version",
+        "peer",
         "principal",
         "resources",
         "trace_id",
@@ -50,7 +52,9 @@ class Call:
         idempotency_key: str | None = None,
         if_version: str | None = None,
         resources: Resources = UNLIMITED,
+        peer: str = "",
     ) -> None:
+        self.peer = peer
         self.if_version = if_version
         self.resources = resources
         self.idempotency_key = idempotency_key
@@ -92,6 +96,7 @@ class Call:
             transaction_id=self.transaction_id,
             trace_id=self.trace_id,
             resources=self.resources,
+            peer=self.peer,
         )
 
     def based_on(self, if_version: str | None) -> Call:
@@ -116,6 +121,7 @@ class Call:
             idempotency_key=idempotency_key,
             if_version=if_version,
             resources=self.resources,
+            peer=self.peer,
         )
         self.on_cancel(other.cancel)
         return other

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -101,6 +101,23 @@ class Snapshot:
     row_count: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ClientCall:
+    """A table function of DuckDB, such as `read_csv`, with what it is called with."""
+
+    function: str
+    arguments: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectReads:
+    """What of a scan DuckDB reads by functions of its own, and the rest for the server, None if nothing."""
+
+    calls: Sequence[ClientCall]
+    rest: PlannedScan | None = None
+
+
 class PlannedScan(Protocol):
     """A scan of one fixed state, for which everything is decided; any number of calls may read its slices."""
 
@@ -116,8 +133,11 @@ class PlannedScan(Protocol):
         raise NotImplementedError
 
     @abstractmethod
-    def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
-        """Return the Parquet files that clients may read instead of a slice, or None."""
+    def direct_reads(self, call: Call) -> DirectReads | None:
+        """Return how DuckDB reads it by itself, or None where it may not or cannot.
+
+        For the same client it is the same at every call.
+        """
         raise NotImplementedError
 
     @abstractmethod

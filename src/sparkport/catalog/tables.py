@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from sparkport.catalog.abilities import Ability
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.scan import PlannedScan, ScanOptions, SchemaRequest, Snapshot, TimePoint
+from sparkport.catalog.scan import ClientCall, PlannedScan, ScanOptions, SchemaRequest, Snapshot, TimePoint
 
 
 @runtime_checkable
@@ -136,15 +136,6 @@ class DirectTable(Table, Protocol):
         names and types. None where it would not, or where the table is not to be read so.
         """
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCall:
-    """A table function of DuckDB, such as `read_csv`, with what it is called with."""
-
-    function: str
-    arguments: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable

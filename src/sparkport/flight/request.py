@@ -45,6 +45,11 @@ class Headers:
 class RpcContext(Protocol):
     """The part of a gRPC call that is needed here."""
 
+    @property
+    def connection(self) -> str:
+        """The address of the client's end of the connection, with its port."""
+        raise NotImplementedError
+
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline."""
         raise NotImplementedError
@@ -101,6 +106,7 @@ def make_request(
         trace_id=access_log.trace,
         idempotency_key=_idempotency_key(headers),
         resources=resources,
+        peer=rpc.connection,
     )
     return Request(call, headers, rpc, access_log, Reservation(resources.rows), Reservation(resources.rows))
 

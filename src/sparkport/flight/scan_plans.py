@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -10,8 +9,9 @@ from msgspec import structs
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import current_arrow_schema
-from sparkport.catalog.scan import PlannedScan, ScanOptions, ScanSlice
+from sparkport.catalog.scan import ClientCall, DirectReads, PlannedScan, ScanOptions, ScanSlice
 from sparkport.catalog.tables import DirectTable, PlanningTable, SplittableTable, Table
+from sparkport.errors import PreconditionError
 from sparkport.protocol import predicates
 from sparkport.protocol.ticket import Ticket
 from sparkport.toolkit.bounded_cache import BoundedCache
@@ -53,9 +53,19 @@ class ScanPlans:
         if cached is not None and cached[0] is table:
             return cached[1]
         plan = table.plan_scan(call, scan_options(whole))
+        if ticket.is_rest:
+            plan = _rest(call, plan)
         if len(ticket.filters) <= _MAX_FILTER_BYTES:
             self._plans.put(key, (table, plan))
         return plan
+
+
+def _rest(call: Call, plan: PlannedScan) -> PlannedScan:
+    """Return what is left of a scan for the server. Raises PreconditionError if that has changed."""
+    direct = plan.direct_reads(call)
+    if direct is None or direct.rest is None:
+        raise PreconditionError("the scan can no longer be read in parts; plan it again")
+    return direct.rest
 
 
 def _unplanned(call: Call, table: Table, options: ScanOptions) -> PlannedScan:
@@ -75,11 +85,14 @@ class _UnplannedScan:
         """Return all columns of the snapshot."""
         return current_arrow_schema(call, self.table, self.options.time_point)
 
-    def direct_files(self, call: Call, part: ScanSlice | None) -> Sequence[str] | None:
-        """Return the files that the client may read itself, if the table offers them."""
-        if not isinstance(self.table, DirectTable):
-            return None
-        return self.table.direct_files(call, replace(self.options, slice=part))
+    def direct_reads(self, call: Call) -> DirectReads | None:
+        """Return calls for the files that the client may read itself, if the table offers them."""
+        files = self.table.direct_files(call, self.options) if isinstance(self.table, DirectTable) else None
+        # Names and types are those of the files: folders such as `a=1` add no column.
+        options = {"hive_partitioning": False}
+        return (
+            DirectReads([ClientCall("read_parquet", ([file],), options) for file in files]) if files else None
+        )
 
     def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
         """Scan the table."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sparkport.catalog.lookup import TablePath
-from sparkport.catalog.tables import ClientCall
+from sparkport.catalog.scan import ClientCall
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import msgpack, schemas
 from sparkport.protocol.descriptor import FunctionKind
@@ -63,12 +63,6 @@ def encode_info(
         total_bytes=-1,
         app_metadata=metadata,
     ).SerializeToString()
-
-
-def parquet_location(files: Sequence[str]) -> str:
-    """Return the location that tells the Airport client to read Parquet files itself."""
-    # Names and types are those of the files: folders such as `a=1` add no column.
-    return call_location(ClientCall("read_parquet", (list(files),), {"hive_partitioning": False}))
 
 
 def call_location(call: ClientCall) -> str:

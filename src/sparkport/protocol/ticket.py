@@ -23,7 +23,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     Without a `path` it reads the list of databases. With `function` it calls the table function at
     `path`: with msgpack parameters, or in one `form` of it with parameters as an Arrow stream of one row.
     With `duckdb_types` the rows are sent in types that DuckDB reads. With a `row_count` there is nothing to
-    read: the client only counts the rows, of which there are so many.
+    read: the client only counts the rows, of which there are so many. With `is_rest` it reads what the
+    client does not read by itself.
     """
 
     path: TablePath | None
@@ -39,6 +40,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     named_parameters: bytes = b"\x80"
     form: str = ""
     row_count: int | None = None
+    is_rest: bool = False
 
     @property
     def time_point(self) -> TimePoint | None:

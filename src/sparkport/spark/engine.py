@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.snapshot import Reader
 from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.row_ids.allocator import RowIdAllocator
@@ -33,7 +33,7 @@ class Engine:
         warehouse: str | None = None,
         sizes: SplitSizes | None = None,
         read_mode: ReadMode = ReadMode.AUTO,
-        direct_reads: bool = False,
+        direct_reads: DirectReadMode = DirectReadMode.AUTO,
         adopts: bool = False,
         transaction_idle_seconds: float = 3600.0,
         trash_hours: float = 24.0,
@@ -49,6 +49,8 @@ class Engine:
         self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
         # By table id: the files whose rows all have ids.
         self.numbered_files: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_TABLES_KEPT)
+        # By folder and version: reasons against direct reads that are in the log.
+        self.logged_reasons: BoundedCache[tuple[str, int, str], bool] = BoundedCache(_MAX_TABLES_KEPT)
         self._logs: dict[str, DeltaLog] = {}
         self._row_ids: dict[str, RowIdAllocator] = {}
         # By folder and id, for as long as a statement has them: a table may be dropped and brought back.

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import pyarrow as pa
+import structlog
 
 from sparkport.catalog.budget import Reservation
 from sparkport.catalog.call import Call
@@ -23,12 +24,17 @@ from sparkport.spark.engine import Engine
 from sparkport.spark.model.arrow_metadata import arrow_metadata
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.read import direct_files
+from sparkport.spark.read.mode import DirectReadMode
 from sparkport.spark.read.snapshot import Located, TableSnapshot
 from sparkport.spark.row_ids.eligibility import is_adoptable
 from sparkport.spark.row_ids.ids import Ids
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.warehouse.listing import TableEntry
 from sparkport.spark.warehouse.snapshots import OwnWrite, TableView
 from sparkport.spark.warehouse.transaction_view import transaction_snapshot, view_conflict
+from sparkport.toolkit.local_clients import shares_files
+
+_log = structlog.get_logger("sparkport.spark")
 
 _SNAPSHOT_VERSION = re.compile("[0-9]{1,20}")
 _PRIVATE_VERSION = re.compile(r"(?P<version>[0-9]{1,20})\+(?P<own>[0-9]{1,9})@(?P<transaction>.+)")
@@ -176,14 +182,30 @@ class TableVersions:
         """Tell whether a table that has no row ids gets them when they are needed."""
         if not self.engine.adopts or not self.engine.capabilities.delta_transactions:
             return False
-        if self.is_read_directly(header):
-            return False
         return is_adoptable(header.protocol, header.metadata)
 
-    def is_read_directly(self, header: TableHeader | DeltaSnapshot) -> bool:
-        """Tell whether clients may read the files by themselves."""
-        default = str(self.engine.direct_reads)
-        return header.metadata.configuration.get(direct_files.PROPERTY, default).lower() == "true"
+    def direct_reads_refusal(self, call: Call, header: TableHeader | DeltaSnapshot) -> str | None:
+        """Return why the client may not read the files by itself, None if it may."""
+        mode = self.engine.direct_reads
+        match header.metadata.configuration.get(direct_files.PROPERTY, "").lower():
+            case "true":
+                mode = DirectReadMode.ALWAYS
+            case "false":
+                mode = DirectReadMode.NEVER
+        if mode is DirectReadMode.NEVER:
+            return "direct reads are off"
+        if mode is DirectReadMode.AUTO and not is_local(self.root):
+            return "the table is in an object store"
+        if mode is DirectReadMode.AUTO and not shares_files(call.peer):
+            return "the client is not a DuckDB of the server's user on the server's machine"
+        return None
+
+    def log_not_direct(self, version: int, reason: str) -> None:
+        """Log, once for each version, why DuckDB does not read some files by itself."""
+        key = self.root, version, reason
+        if self.engine.logged_reasons.get(key) is None:
+            self.engine.logged_reasons.put(key, True)
+            _log.info("files are not read directly", table=str(self), version=version, reason=reason)
 
     def _state(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
         if time_point is None:

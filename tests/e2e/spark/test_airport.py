@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from tests.e2e.airport.client import DuckDB, Extension, Step
 
@@ -268,3 +269,37 @@ def test_what_others_write_appears(duckdb: Attached, server: LakeServer) -> None
 
     assert before == [["one"]]
     assert after == [["one"], ["two"]]
+
+
+def test_duckdb_reads_files_itself(duckdb: Attached, server: LakeServer) -> None:
+    """Whatever happened to the table; files with deleted rows are read by the server in the same scan."""
+    write_deltalake(
+        str(server.warehouse / "shop.db" / "parts"),
+        pa.table({"id": pa.array([1, 2, 3], pa.int64()), "p": ["a", "it's", None]}),
+        partition_by=["p"],
+    )
+    mode = "SELECT read_mode FROM db.sparkport.detail('shop.{}')"
+    sums = "SELECT sum(id), min(u), sum(later), count(later), count(*) FROM db.shop.made"
+    whole, parts, *_, made, before, _, changed, after, one, ids = duckdb.ask(
+        mode.format("orders"),
+        "SELECT id, p FROM db.shop.parts ORDER BY id",
+        "CREATE TABLE db.shop.made AS SELECT range AS id, 'x' || range AS t FROM range(1000)",
+        "ALTER TABLE db.shop.made RENAME COLUMN t TO u",
+        "ALTER TABLE db.shop.made ADD COLUMN later INTEGER",
+        "INSERT INTO db.shop.made VALUES (1000, 'x1000', 5)",
+        mode.format("made"),
+        sums,
+        "DELETE FROM db.shop.made WHERE id < 10",
+        mode.format("made"),
+        sums,
+        "SELECT u FROM db.shop.made WHERE id = 500",
+        "SELECT count(DISTINCT rowid) FROM db.shop.made",
+    )
+
+    assert whole == made == [["direct"]]
+    assert parts == [[1, "a"], [2, "it's"], [3, None]]
+    assert before == [[1000 * 1001 // 2, "x0", 5, 1, 1001]]
+    assert changed == [["direct, and 1 of 2 files by server: files have deletion vectors"]]
+    assert after == [[1000 * 1001 // 2 - 45, "x10", 5, 1, 991]]
+    assert one == [["x500"]]
+    assert ids == [[991]]

@@ -12,12 +12,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, ScanOptions, TimePoint, TimeUnit
+from sparkport.catalog.rowid import without_rowid
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.engine import Engine
-from sparkport.spark.read.mode import ReadMode
+from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
+from tests.duckdb_calls import run_calls
 
 Row = dict[str, Any]
 
@@ -28,12 +30,15 @@ class Way(enum.StrEnum):
     SERVER = "server"
     TASKS = "tasks"
     SQL = "sql"
+    DIRECT = "direct"
 
     def engine(self, host: SparkHost, *, adopts: bool = False) -> Engine:
         """Return an engine that reads so."""
         mode = ReadMode.SQL if self is Way.SQL else ReadMode.AUTO
-        in_server = SplitSizes().in_server if self is Way.SERVER else 0
-        return Engine(host, adopts=adopts, read_mode=mode, sizes=SplitSizes(in_server=in_server))
+        in_server = SplitSizes().in_server if self in {Way.SERVER, Way.DIRECT} else 0
+        direct = DirectReadMode.ALWAYS if self is Way.DIRECT else DirectReadMode.NEVER
+        sizes = SplitSizes(in_server=in_server)
+        return Engine(host, adopts=adopts, read_mode=mode, sizes=sizes, direct_reads=direct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +89,32 @@ class Lake:
 
     def rows(self, name: str, options: ScanOptions | None = None) -> list[Row]:
         """Return the rows of a scan, which are the same in every way."""
-        tables = {way: self.read(name, options, way=way) for way in Way}
+        tables = {way: self.read(name, options, way=way) for way in Way if way is not Way.DIRECT}
         expected = tables.pop(Way.SQL)
         rows = ordered(expected.to_pylist())
+        self._check_direct(name, options or ScanOptions(), expected)
         for way, table in tables.items():
             assert table.schema.equals(expected.schema, check_metadata=True), way
             assert ordered(table.to_pylist()) == rows, way
         return rows
+
+    def _check_direct(self, name: str, options: ScanOptions, expected: pa.Table) -> None:
+        """Check that DuckDB and the server read the same together; DuckDB applies filters later."""
+        visible = without_rowid(expected.schema).names
+        plan = self.table(name, Way.DIRECT).plan_scan(Call(), replace(options, columns=tuple(visible)))
+        direct = plan.direct_reads(Call())
+        if direct is None or not visible or options.limit or options.slice:
+            return
+        rows = run_calls(direct.calls, visible)
+        if direct.rest is not None:
+            rest = direct.rest.read(Call(), None).read_all()
+            rows += rest.select(visible).to_pylist()
+        wanted = expected.select(visible).to_pylist()
+        if options.filter is None:
+            assert _as_set(rows) == _as_set(wanted)
+            assert len(rows) == len(wanted)
+        else:
+            assert _as_set(wanted) <= _as_set(rows)
 
     def spark_rows(self, name: str, version: int | None = None) -> list[Row]:
         """Return the rows of a table as Spark tells them."""
@@ -111,6 +135,11 @@ class Lake:
 def ordered(rows: Iterable[Row]) -> list[Row]:
     """Return rows in the order of their ids."""
     return sorted(rows, key=lambda row: cast("int", row.get("id") or 0))
+
+
+def _as_set(rows: Iterable[Row]) -> set[str]:
+    """Return rows in a form in which NaN equals NaN."""
+    return {repr(sorted(row.items())) for row in rows}
 
 
 def at_version(number: int) -> TimePoint:

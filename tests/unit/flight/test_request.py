@@ -33,6 +33,8 @@ class Clock:
 class Context:
     """A call whose cancellation is told at the n-th look, without waiting for it."""
 
+    connection = ""
+
     def __init__(self, call: Call, told_at: int | None = None) -> None:
         self.call = call
         self.told_at = told_at

@@ -7,10 +7,12 @@ import json
 import weakref
 
 import pyarrow as pa
+import pytest
 
 from sparkport.catalog import Call, ScanOptions
 from sparkport.catalog.lookup import TablePath
-from sparkport.catalog.scan import PlannedScan, ScanSlice
+from sparkport.catalog.scan import DirectReads, PlannedScan, ScanSlice
+from sparkport.errors import PreconditionError
 from sparkport.flight import scan_plans
 from sparkport.flight.scan_plans import ScanPlans
 from sparkport.protocol.ticket import Ticket
@@ -23,15 +25,17 @@ class Plan:
     """A plan of three slices."""
 
     slice_count = 3
+    direct: DirectReads | None = None
 
     def arrow_schema(self, call: Call) -> pa.Schema:
         """Return the columns."""
         del call
         return _COLUMNS
 
-    def direct_files(self, call: Call, part: ScanSlice | None) -> None:
+    def direct_reads(self, call: Call) -> DirectReads | None:
         """Return no files."""
-        del call, part
+        del call
+        return self.direct
 
     def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
         """Return no rows."""
@@ -57,12 +61,15 @@ class Planning(Plain):
 
     def __init__(self) -> None:
         self.planned = 0
+        self.direct: DirectReads | None = None
 
     def plan_scan(self, call: Call, options: ScanOptions) -> PlannedScan:
         """Plan a scan."""
         del call, options
         self.planned += 1
-        return Plan()
+        plan = Plan()
+        plan.direct = self.direct
+        return plan
 
 
 def _filter(size: int) -> bytes:
@@ -107,3 +114,16 @@ def test_tables_without_plans_are_not_kept() -> None:
     gc.collect()
 
     assert gone() is None
+
+
+def test_the_rest_of_a_scan_is_what_the_client_does_not_read() -> None:
+    """Also where the plan was evicted; where the client reads nothing any more, it is no rest."""
+    plans, table, rest = ScanPlans(), Planning(), Plan()
+    table.direct = DirectReads((), rest)
+
+    assert plans.get(Call(), table, Ticket(_PATH, is_rest=True)) is rest
+    assert plans.get(Call(), table, Ticket(_PATH)) is not rest
+
+    table.direct = None
+    with pytest.raises(PreconditionError, match="plan it again"):
+        ScanPlans().get(Call(), table, Ticket(_PATH, is_rest=True))

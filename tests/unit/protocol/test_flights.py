@@ -7,12 +7,15 @@ import base64
 import msgspec
 import pyarrow as pa
 
+from sparkport.catalog import ClientCall
 from sparkport.protocol import flights
 
 
-def test_parquet_location_is_a_call_of_duckdbs_reader() -> None:
+def test_call_location_names_a_function_of_duckdb() -> None:
     """The client is told a function and its arguments, one row of them as an Arrow stream."""
-    location = flights.parquet_location(["/a b/1.parquet", "s3://b/2.parquet"])
+    location = flights.call_location(
+        ClientCall("read_parquet", (["/a b/1.parquet", "s3://b/2.parquet"],), {"hive_partitioning": False})
+    )
     head, _, data = location.partition(",")
     call = msgspec.msgpack.decode(base64.b64decode(data))
     arguments = pa.ipc.open_stream(call["data"]).read_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from msgspec import structs
 from sparkport.catalog.dml import StatementTable
 from sparkport.catalog.lookup import TablePath, find_column
 from sparkport.catalog.rowid import rowid_name, without_rowid
-from sparkport.catalog.scan import PlannedScan, TimePoint
+from sparkport.catalog.scan import ClientCall, PlannedScan, TimePoint
 from sparkport.catalog.tables import (
     ColumnStatistics,
     ReferenceTable,
@@ -79,16 +79,17 @@ def endpoints(context: ServerContext, request: Request, body: EndpointsRequest) 
     if counted:
         return flights.encode_endpoints(_signed_endpoints(context, request, counted))
     if isinstance(table, ReferenceTable) and request.is_airport:
-        return flights.encode_endpoints(_references(context, request, table, ticket))
+        client_calls = table.client_calls(request.call, scan_options(ticket))
+        return flights.encode_endpoints(_client_calls(context, request, client_calls, ticket))
     plan = context.plans.get(request.call, table, ticket)
-    return flights.encode_endpoints(
-        [
-            flights.endpoint(
-                context.signer.sign(part, request.call.principal), _location(context, request, plan, part)
-            )
-            for part in _slices(plan, ticket)
-        ]
-    )
+    direct = plan.direct_reads(request.call) if request.is_airport else None
+    if direct is None:
+        return flights.encode_endpoints(_signed_endpoints(context, request, _slices(plan, ticket)))
+    parts = _client_calls(context, request, direct.calls, ticket)
+    if direct.rest is not None:
+        rest = _slices(direct.rest, structs.replace(ticket, is_rest=True))
+        parts += _signed_endpoints(context, request, rest)
+    return flights.encode_endpoints(parts)
 
 
 def _call(
@@ -260,21 +261,12 @@ def _slices(plan: PlannedScan, ticket: Ticket) -> list[Ticket]:
     return [structs.replace(ticket, slice_index=index, slice_count=count) for index in range(count)]
 
 
-def _location(context: ServerContext, request: Request, plan: PlannedScan, ticket: Ticket) -> str:
-    """Return where the Airport client reads a slice: from this server or from the table's files."""
-    files = plan.direct_files(request.call, ticket.slice) if request.is_airport else None
-    return flights.parquet_location(files) if files else context.endpoint_location
-
-
-def _references(
-    context: ServerContext, request: Request, table: ReferenceTable, ticket: Ticket
+def _client_calls(
+    context: ServerContext, request: Request, client_calls: Sequence[ClientCall], ticket: Ticket
 ) -> list[pb.FlightEndpoint]:
     """Return endpoints that name the DuckDB functions which the Airport client calls instead."""
     signed = context.signer.sign(ticket, request.call.principal)
-    return [
-        flights.endpoint(signed, flights.call_location(client_call))
-        for client_call in table.client_calls(request.call, scan_options(ticket))
-    ]
+    return [flights.endpoint(signed, flights.call_location(client_call)) for client_call in client_calls]
 
 
 def _signed_endpoints(

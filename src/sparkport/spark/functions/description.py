@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
 from sparkport.catalog.parameters import Parameter
+from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
@@ -79,6 +80,7 @@ class Detail(_OfTable):
             ("min_reader_version", pa.int32()),
             ("min_writer_version", pa.int32()),
             ("features", pa.list_(pa.string())),
+            ("read_mode", pa.string()),
         ]
     )
 
@@ -105,6 +107,7 @@ class Detail(_OfTable):
             "min_reader_version": protocol.min_reader,
             "min_writer_version": protocol.min_writer,
             "features": sorted(protocol.reader_features | protocol.writer_features),
+            "read_mode": _read_mode(call, table),
         }
         return self._reader(call, [row])
 
@@ -175,6 +178,12 @@ class History(_OfTable):
         rows = sql_scan.scan(self._engine.jobs, call, str(table), query, list(self.columns))
         batches = (batch.cast(self.columns) for batch in rows)
         return pa.RecordBatchReader.from_batches(self.columns, batches)
+
+
+def _read_mode(call: Call, table: DeltaTable) -> str:
+    """Return who reads a query of all columns of the caller's."""
+    columns = tuple(without_rowid(table.versions.at(call, None).arrow_schema).names)
+    return table.plan_scan(call, ScanOptions(columns=columns)).read_mode(call)
 
 
 def _history(root: str, names: Sequence[str], session: SparkSession) -> DataFrame:

@@ -5,6 +5,17 @@ from __future__ import annotations
 import enum
 
 
+class DirectReadMode(enum.StrEnum):
+    """Whether DuckDB reads data files by itself."""
+
+    AUTO = "auto"
+    """Where the client sees the files of a warehouse on this machine as the server does."""
+    ALWAYS = "always"
+    """Always: every client sees the files under the same paths."""
+    NEVER = "never"
+    """Never: the server sends the rows."""
+
+
 class ReadMode(enum.StrEnum):
     """How rows are read."""
 

@@ -91,6 +91,19 @@ def plan_scan(
     )
 
 
+def narrowed(
+    plan: ScanPlan, files: Sequence[DataFile], columns: Sequence[TableColumn], sizes: SplitSizes
+) -> ScanPlan:
+    """Return the plan of a scan of some of its files."""
+    size = bytes_read(plan.read, columns, files)
+    return replace(
+        plan,
+        files=tuple(files),
+        in_server=size <= sizes.in_server,
+        slice_count=endpoint_count(files, size, sizes),
+    )
+
+
 def sql_reason(snapshot: DeltaSnapshot, mode: ReadMode) -> str | None:
     """Return why a snapshot has to be read by Spark SQL, None if Arrow can."""
     if mode is ReadMode.SQL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,14 @@ from sparkport.spark.read.collecting import Collector
 from sparkport.spark.read.file_scan import FileScan, bytes_read
 from sparkport.spark.read.metadata_only import metadata_only_rows
 from sparkport.spark.read.mode import ReadMode
-from sparkport.spark.read.planning import ScanPlan, matching_files, missing_ids, plan_scan, sql_reason
+from sparkport.spark.read.planning import (
+    ScanPlan,
+    matching_files,
+    missing_ids,
+    narrowed,
+    plan_scan,
+    sql_reason,
+)
 from sparkport.spark.read.splits import FILE_NUMBER, SplitSizes
 from sparkport.spark.read.sql_query import delta_query
 from sparkport.spark.session.jobs import Jobs
@@ -129,6 +136,10 @@ class TableSnapshot:
         return plan_scan(
             self.state, self.columns, self.arrow_schema, options, self.reader.sizes, self.reader.mode
         )
+
+    def narrowed(self, plan: ScanPlan, files: Sequence[DataFile]) -> ScanPlan:
+        """Return the plan of a scan of some of its files."""
+        return narrowed(plan, files, self.columns, self.reader.sizes)
 
     def read(self, call: Call, plan: ScanPlan, part: ScanSlice | None = None) -> pa.RecordBatchReader:
         """Return the rows of a planned scan, or of one slice of it."""

@@ -127,8 +127,11 @@ def file_slice(
     Rows without an id are numbered from `first_number`; with `file_number` each row tells its file.
     """
     file = part.file
-    names = [(column.physical.name, column.stored.type) for column in columns if column.is_partition]
-    constants = tuple((name, _constant(file, root, name, kind)) for name, kind in names)
+    constants = tuple(
+        (column.physical.name, partition_value(file, root, column))
+        for column in columns
+        if column.is_partition
+    )
     if file_number is not None:
         constants += ((FILE_NUMBER, pa.scalar(file_number, pa.int32())),)
     kept = None
@@ -140,7 +143,9 @@ def file_slice(
     return FileSlice(arrow_location(file.path), part.start, stop, constants, kept, first_number)
 
 
-def _constant(file: DataFile, root: str, name: str, kind: pa.DataType) -> pa.Scalar:
+def partition_value(file: DataFile, root: str, column: TableColumn) -> pa.Scalar:
+    """Return the value that all rows of a file have in a partition column. Raises PartitionValueError."""
+    name, kind = column.physical.name, column.stored.type
     text = file.partition_values.get(name)
     try:
         return partition_scalar(text, kind)

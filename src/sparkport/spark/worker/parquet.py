@@ -106,6 +106,17 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
             yield from read_group(parquet, group, plan, piece, legacy)
 
 
+def matching_share(plan: ReadPlan, location: str) -> float:
+    """Return the share of the rows of a file that are in row groups where the filter may be true."""
+    filesystem, path = _open_filesystem(location, mapped=False)
+    fragment = _fragment(filesystem, path)
+    metadata = fragment.metadata
+    if not metadata.num_rows or legacy_columns(metadata):
+        return 1.0
+    possible = _possible(fragment, plan, FileSlice(location, 0, metadata.serialized_size))
+    return float(sum(metadata.row_group(group).num_rows for group in possible) / metadata.num_rows)
+
+
 def write_spool(plan: ReadPlan, pieces: list[FileSlice], path: str, rows: Iterator[int]) -> Iterator[int]:
     """Write the rows of all pieces to a new file as an Arrow stream; return how many there are.
 

@@ -1,85 +1,250 @@
-"""Files that clients may read by themselves."""
+"""Files that DuckDB reads by itself: what its own reader gets from them, and which are left to the server."""
 
 from __future__ import annotations
 
+import decimal
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from sparkport.catalog.rowid import rowid_field
+from sparkport.catalog.scan import ScanOptions
 from sparkport.spark.delta.actions import DataFile, DeletionVector
 from sparkport.spark.model.columns import TableColumn
-from sparkport.spark.read.direct_files import plain_files
+from sparkport.spark.read import direct_files as module
+from sparkport.spark.read.direct_files import DirectFiles, direct_files
+from sparkport.spark.read.planning import ScanPlan
+from sparkport.spark.worker.parquet import ReadPlan
+from tests.duckdb_calls import run_calls
 
-PLAIN = pa.field("n", pa.int64())
+NUMBER = pa.field("n", pa.int64())
 
 
-def column(name: str, kind: pa.DataType) -> TableColumn:
-    """Return a column that is stored as clients see it."""
+def column(
+    name: str,
+    kind: pa.DataType,
+    physical: str = "",
+    *,
+    is_partition: bool = False,
+    field_id: int | None = None,
+) -> TableColumn:
+    """Return a column that is stored as clients see it, under a name of its own."""
     field = pa.field(name, kind)
-    return TableColumn(field, field, field, name)
+    metadata = None if field_id is None else {"PARQUET:field_id": str(field_id)}
+    return TableColumn(
+        field, field, pa.field(physical or name, kind, metadata=metadata), name, is_partition=is_partition
+    )
 
 
-def written(folder: Path, table: pa.Table, vector: DeletionVector | None = None) -> DataFile:
+def written(
+    folder: Path, rows: pa.Table, values: Mapping[str, str | None] | None = None, **options: Any
+) -> DataFile:
     """Write a Parquet file."""
     path = folder / f"{len(list(folder.iterdir()))}.parquet"
-    pq.write_table(table, path)
-    return DataFile(str(path), {}, 1, 0, None, vector, table.num_rows)
+    pq.write_table(rows, path, **options)
+    return DataFile(str(path), values or {}, path.stat().st_size, 0, None, None, rows.num_rows)
 
 
-def test_files_with_all_columns_are_plain(tmp_path: Path) -> None:
-    """What a reader of Parquet gets is the table."""
-    table = pa.table(
+def decided(files: Iterable[DataFile], columns: Iterable[TableColumn], **read: Any) -> DirectFiles:
+    """Decide on a scan of these columns."""
+    columns = tuple(columns)
+    plan = ScanPlan(
+        options=ScanOptions(),
+        columns=columns,
+        arrow_schema=pa.schema([column.exact for column in columns]),
+        files=tuple(files),
+        sql_reason=None,
+        in_server=True,
+        read=ReadPlan(tuple(column.read for column in columns), **read),
+        first_numbers={},
+        slice_count=1,
+    )
+    return direct_files(plan, "/t", columns)
+
+
+def rows_of(found: DirectFiles, columns: Iterable[TableColumn]) -> list[dict[str, Any]]:
+    """Return what DuckDB reads."""
+    assert not found.rest, found.reasons
+    return run_calls(found.calls, [column.exact.name for column in columns])
+
+
+def test_columns_of_every_readable_type(tmp_path: Path) -> None:
+    """DuckDB gets the same values under the clients' names."""
+    rows = pa.table(
         {
-            "n": [1],
-            "s": ["x"],
-            "t": pa.array([0], pa.timestamp("us", "UTC")),
-            "l": pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int32())]))),
+            "bool": pa.array([True, None]),
+            "int8": pa.array([1, None], pa.int8()),
+            "int16": pa.array([1, None], pa.int16()),
+            "int32": pa.array([1, None], pa.int32()),
+            "int64": pa.array([1, None], pa.int64()),
+            "float": pa.array([1.5, None], pa.float32()),
+            "double": pa.array([1.5, None], pa.float64()),
+            "decimal": pa.array([decimal.Decimal("1.25"), None], pa.decimal128(20, 2)),
+            "text": pa.array(["x", None]),
+            "bytes": pa.array([b"\x00", None]),
+            "date": pa.array([0, None], pa.date32()),
+            "local": pa.array([1, None], pa.timestamp("us")),
+            "instant": pa.array([1, None], pa.timestamp("us", "UTC")),
+            "list": pa.array([[{"a": 1}], None], pa.list_(pa.struct([("a", pa.int32())]))),
+            'struct "s"': pa.array([{"b": "x", "c d": [1]}, None]),
         }
     )
-    one, two = written(tmp_path, table), written(tmp_path, table)
-    columns = [column(field.name, field.type) for field in table.schema]
+    columns = [column(f"my {field.name}", field.type, field.name) for field in rows.schema]
 
-    assert plain_files([one, two], columns) == [one.path, two.path]
-    assert plain_files([], columns) is None
+    found = rows_of(decided([written(tmp_path, rows)], columns), columns)
 
-
-def test_file_that_lacks_a_column_or_has_another_type_is_not(tmp_path: Path) -> None:
-    """Columns that were added or widened later are not in old files."""
-    number = column("n", pa.int64())
-
-    assert plain_files([written(tmp_path, pa.table({"m": [1]}))], [number]) is None
-    assert plain_files([written(tmp_path, pa.table({"n": pa.array([1], pa.int32())}))], [number]) is None
+    assert found == rows.rename_columns([column.exact.name for column in columns]).to_pylist()
 
 
-def test_deleted_rows_forbid_it(tmp_path: Path) -> None:
-    """A plain reader knows nothing of deletion vectors."""
-    file = written(tmp_path, pa.table({"n": [1]}), DeletionVector("u", "x", 1, 1, 1))
+def test_the_arrow_schema_that_a_writer_embeds_does_not_count(tmp_path: Path) -> None:
+    """Views are for Arrow: in Parquet they are texts like others."""
+    file = written(tmp_path, pa.table({"t": pa.array(["x"], pa.string_view())}))
 
-    assert plain_files([file], [column("n", pa.int64())]) is None
+    assert rows_of(decided([file], [column("t", pa.string())]), [column("t", pa.string())]) == [{"t": "x"}]
+
+
+def test_partitions_and_columns_that_were_added_later_are_constants(tmp_path: Path) -> None:
+    """Files with other constants are read by other calls."""
+    columns = [
+        column("n", pa.int64(), "c1"),
+        column("later", pa.string(), "c2"),
+        column("day", pa.date32(), "c3", is_partition=True),
+        column("part", pa.string(), "c4", is_partition=True),
+    ]
+    rows = pa.table({"c1": [1]})
+    files = [
+        written(tmp_path, rows, {"c3": "2020-01-02", "c4": "it's"}),
+        written(tmp_path, pa.table({"c1": [2], "c2": ["x"], "c4": ["stored too"]}), {"c3": None, "c4": ""}),
+    ]
+
+    found = rows_of(decided(files, columns), columns)
+
+    assert [row["n"] for row in found] == [1, 2]
+    assert [row["later"] for row in found] == [None, "x"]
+    assert [str(row["day"]) for row in found] == ["2020-01-02", "None"]
+    assert [row["part"] for row in found] == ["it's", None]
+
+
+def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:
+    """Each file may have names of its own."""
+    columns = [column("n", pa.int64(), "c1", field_id=7)]
+    files = [
+        written(
+            tmp_path,
+            pa.table(
+                [pa.array([1])], pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"})])
+            ),
+        ),
+        written(
+            tmp_path,
+            pa.table(
+                [pa.array([2])], pa.schema([pa.field("c1", pa.int64(), metadata={"PARQUET:field_id": "8"})])
+            ),
+        ),
+    ]
+
+    assert rows_of(decided(files, columns, by_id=True), columns) == [{"n": 1}, {"n": None}]
+
+
+def test_numbers_that_were_widened_are_read(tmp_path: Path) -> None:
+    """Old files have the narrower type."""
+    file = written(tmp_path, pa.table({"n": pa.array([1], pa.int32())}))
+
+    assert rows_of(decided([file], [column("n", pa.int64())]), [column("n", pa.int64())]) == [{"n": 1}]
+
+
+def test_files_are_spread_over_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is read by one thread."""
+    files = [written(tmp_path, pa.table({"n": [number]})) for number in range(9)]
+    monkeypatch.setattr(module, "_CALL_BYTES", 2 * files[0].size)
+
+    found = decided(files, [column("n", pa.int64())])
+
+    assert [len(call.arguments[0]) for call in found.calls] == [2, 2, 2, 2, 1]
+    assert sorted(row["n"] for row in rows_of(found, [column("n", pa.int64())])) == list(range(9))
+
+
+def test_files_that_duckdb_cannot_read_are_left_to_the_server(tmp_path: Path) -> None:
+    """All others of the same scan are read directly."""
+    plain = written(tmp_path, pa.table({"n": [1]}))
+    vector = DataFile(plain.path, {}, 1, 0, None, DeletionVector("u", "x", 1, 1, 1), 1)
+    other_type = written(tmp_path, pa.table({"n": ["1"]}))
+    pattern = DataFile(str(tmp_path / "[a].parquet"), {}, 1, 0)
+    missing = DataFile(str(tmp_path / "gone.parquet"), {}, 1, 0)
+
+    found = decided([plain, vector, other_type, pattern, missing], [column("n", pa.int64())])
+
+    assert [call.arguments[0] for call in found.calls] == [[plain.path]]
+    assert found.rest == (vector, other_type, pattern, missing)
+    assert found.reasons == (
+        "files have deletion vectors",
+        "files have column 'n' in another type",
+        "the paths of files have characters that DuckDB takes for a pattern",
+        "files cannot be read",
+    )
 
 
 @pytest.mark.parametrize(
-    "odd",
+    ("odd", "reason"),
     [
-        TableColumn(PLAIN, PLAIN, PLAIN, "n", is_partition=True),
-        TableColumn(PLAIN, PLAIN, PLAIN, "n", is_text_of_another=True),
-        TableColumn(PLAIN, PLAIN, pa.field("col-1", pa.int64()), "n"),
-        TableColumn(pa.field("n", pa.uint32()), PLAIN, PLAIN, "n"),
-        TableColumn(rowid_field("n"), PLAIN, PLAIN, "n"),
+        (
+            TableColumn(NUMBER, NUMBER, NUMBER, "n", is_text_of_another=True),
+            "not in files as clients see them",
+        ),
+        (TableColumn(NUMBER, NUMBER, NUMBER, "n", is_padded=True), "not in files as clients see them"),
+        (TableColumn(pa.field("n", pa.uint32()), NUMBER, NUMBER, "n"), "not in files as clients see them"),
+        (TableColumn(rowid_field("n"), NUMBER, NUMBER, "n"), "row ids"),
     ],
 )
-def test_columns_that_are_not_in_files_as_they_are_shown_forbid_it(tmp_path: Path, odd: TableColumn) -> None:
-    """Partition values, other names, other types and row ids are the server's business."""
-    assert plain_files([written(tmp_path, pa.table({"n": [1]}))], [odd]) is None
+def test_columns_that_only_the_server_decodes_forbid_it(
+    tmp_path: Path, odd: TableColumn, reason: str
+) -> None:
+    """No file is read directly then."""
+    found = decided([written(tmp_path, pa.table({"n": [1]}))], [odd])
+
+    assert not found.calls
+    assert reason in found.reasons[0]
 
 
-def test_old_timestamps_forbid_it(tmp_path: Path) -> None:
-    """DuckDB reads timestamps of 96 bits as something else than the server shows."""
-    path = tmp_path / "old.parquet"
-    table = pa.table({"t": pa.array([0], pa.timestamp("us"))})
-    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+def test_fields_with_other_names_in_files_forbid_it(tmp_path: Path) -> None:
+    """DuckDB would show the names of the files."""
+    shown, stored = pa.struct([("a", pa.int32())]), pa.struct([("col-1", pa.int32())])
+    odd = TableColumn(pa.field("s", shown), pa.field("s", shown), pa.field("col-0", stored), "s")
 
-    assert plain_files([DataFile(str(path), {}, 1, 0)], [column("t", pa.timestamp("us"))]) is None
+    assert not decided(
+        [written(tmp_path, pa.table({"col-0": pa.array([{"col-1": 1}], stored)}))], [odd]
+    ).calls
+
+
+def test_timestamps_of_96_bits_forbid_it(tmp_path: Path) -> None:
+    """DuckDB would take instants for local times."""
+    rows = pa.table({"t": pa.array([0], pa.timestamp("us"))})
+    file = written(tmp_path, rows, use_deprecated_int96_timestamps=True)
+
+    assert not decided([file], [column("t", pa.timestamp("us"))]).calls
+
+
+def test_partition_values_that_duckdb_may_read_otherwise_forbid_it(tmp_path: Path) -> None:
+    """Among them instants, which depend on a time zone."""
+    file = written(tmp_path, pa.table({"n": [1]}), {"at": "2020-01-01 00:00:00"})
+
+    assert not decided([file], [column("at", pa.timestamp("us", "UTC"), is_partition=True)]).calls
+
+
+def test_few_row_groups_are_read_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It skips the others; DuckDB's reader does not get the filter."""
+    monkeypatch.setattr(module, "_CALL_BYTES", 1)
+    file = written(tmp_path, pa.table({"n": range(1000)}), row_group_size=100)
+    number = column("n", pa.int64())
+
+    few = decided([file], [number], filter=pc.field("n") == 5, filter_columns=(number.read,))
+    many = decided([file], [number], filter=pc.field("n") > 5, filter_columns=(number.read,))
+
+    assert few.reasons == ("the filter leaves few row groups of files",)
+    assert few.table_reasons == []
+    assert len(many.calls) == 1

@@ -1,0 +1,141 @@
+"""The types that DuckDB gives to the columns of a Parquet file.
+
+By Parquet's own types: a writer may embed an Arrow schema that says more, which DuckDB does not look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparkport.spark.worker.julian_dates import legacy_columns
+
+_FIELD_ID = b"PARQUET:field_id"
+_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI", "LZ4_RAW"})
+_INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
+_PHYSICAL = {
+    "BOOLEAN": "BOOLEAN",
+    "INT32": "INTEGER",
+    "INT64": "BIGINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "BYTE_ARRAY": "BLOB",
+}
+_LEAVES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "TIMESTAMP",
+    pa.timestamp("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+# What DuckDB casts to a wider type without a change of value.
+_NARROWER = {
+    "SMALLINT": {"TINYINT"},
+    "INTEGER": {"TINYINT", "SMALLINT"},
+    "BIGINT": {"TINYINT", "SMALLINT", "INTEGER"},
+    "DOUBLE": {"FLOAT"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileTypes:
+    """What DuckDB reads from a file: the type of each leaf by its path, and columns by their field ids.
+
+    The type of a leaf that it reads otherwise than the server is empty.
+    """
+
+    leaves: Mapping[str, str]
+    names_by_id: Mapping[bytes, str]
+
+    def has_column(self, name: str) -> bool:
+        """Return whether there is a column of that name, of whatever type."""
+        return name in self.leaves or any(path.startswith(f"{name}.") for path in self.leaves)
+
+    def absent_name(self, number: int) -> str:
+        """Return a name that no column has, another one for each number."""
+        name = f"absent {number}"
+        while self.has_column(name):
+            name += "'"
+        return name
+
+    def reads(self, name: str, wanted: pa.DataType) -> bool:
+        """Return whether DuckDB gets from the column what the server would."""
+        return all(
+            (found := self.leaves.get(path)) == leaf or found in _NARROWER.get(leaf, ())
+            for path, leaf in _leaves(name, wanted)
+        )
+
+
+def file_types(metadata: pq.FileMetaData) -> FileTypes:
+    """Return what DuckDB reads from the file with this footer."""
+    legacy = legacy_columns(metadata)
+    leaves = {}
+    for index in range(metadata.num_columns):
+        column = metadata.schema.column(index)
+        # A writer compresses all row groups in the same way.
+        codec = metadata.row_group(0).column(index).compression if metadata.num_row_groups else "SNAPPY"
+        is_readable = column.path not in legacy and codec in _CODECS
+        leaves[column.path] = (_leaf_type(column) or "") if is_readable else ""
+    fields = metadata.schema.to_arrow_schema()
+    return FileTypes(leaves, {(field.metadata or {}).get(_FIELD_ID, b""): field.name for field in fields})
+
+
+def duckdb_type(kind: pa.DataType) -> str | None:
+    """Return DuckDB's name of a type that is the same in Parquet files, None for others."""
+    match kind:
+        case pa.StructType():
+            inner = [(field.name, duckdb_type(field.type)) for field in kind]
+            if not inner or any(name is None for _, name in inner):
+                return None
+            return f"STRUCT({', '.join(f'{_quoted(field)} {name}' for field, name in inner)})"
+        case pa.ListType():
+            element = duckdb_type(kind.value_type)
+            return None if element is None else f"{element}[]"
+        case pa.Decimal128Type():
+            return f"DECIMAL({kind.precision},{kind.scale})"
+    return _LEAVES.get(kind)
+
+
+def _leaves(path: str, wanted: pa.DataType) -> Iterator[tuple[str, str]]:
+    """Yield path and type of each leaf that a column of the type has in a file."""
+    match wanted:
+        case pa.StructType():
+            for field in wanted:
+                yield from _leaves(f"{path}.{field.name}", field.type)
+        case pa.ListType():
+            yield from _leaves(f"{path}.list.element", wanted.value_type)
+        case _:
+            yield path, duckdb_type(wanted) or "no such type"
+
+
+def _leaf_type(column: pq.ColumnSchema) -> str | None:
+    logical = json.loads(column.logical_type.to_json())
+    match logical:
+        case {"Type": "None"}:
+            return _PHYSICAL.get(column.physical_type)
+        case {"Type": "Int", "isSigned": True, "bitWidth": bits}:
+            return _INTEGERS[bits]
+        case {"Type": "String"}:
+            return "VARCHAR"
+        case {"Type": "Date"}:
+            return "DATE"
+        case {"Type": "Timestamp", "timeUnit": "microseconds", "isAdjustedToUTC": is_instant}:
+            return "TIMESTAMP WITH TIME ZONE" if is_instant else "TIMESTAMP"
+        case {"Type": "Decimal", "precision": precision, "scale": scale}:
+            return f"DECIMAL({precision},{scale})"
+    return None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
