@@ -79,6 +79,21 @@ def test_history_has_a_row_for_each_version(catalog: SparkCatalog, name: str) ->
     assert found[0]["timestamp"].tzinfo is not None
 
 
+def test_history_is_what_delta_says(catalog: SparkCatalog, small: DeltaTable, spark: SparkSession) -> None:
+    """Though Spark has no part in it."""
+    found = rows(catalog, "history", f"{small.schema}.small")
+    expected = spark.sql(f"DESCRIBE HISTORY delta.`{small.root}`").toArrow().to_pylist()
+
+    names = {name.replace("_", ""): name for name in found[0]}
+    for ours, theirs in zip(found, expected, strict=True):
+        shown = {names[key.lower()]: value for key, value in theirs.items() if key.lower() in names}
+        assert _sorted_maps(ours) == _sorted_maps(shown)
+
+
+def _sorted_maps(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: sorted(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
 def test_detail_names_no_folder_of_the_server(
     catalog: SparkCatalog, schema: SparkSchema, odd: DeltaTable, name: str
 ) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
 from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.cache import VersionCache
 from sparkport.spark.delta.errors import CorruptLogError, report_damage
+from sparkport.spark.delta.history import read_history
 from sparkport.spark.delta.listing import Listing, Segment, newest_version, read_listing
 from sparkport.spark.delta.snapshots import DeltaSnapshot, Replay, TableHeader, has_in_commit_times
 from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
@@ -120,6 +122,13 @@ class DeltaLog:
             moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=max(timestamp_ms, earliest))
             raise NotFoundError("version at timestamp", moment.isoformat(sep=" ", timespec="milliseconds"))
         return found
+
+    def history(self) -> Iterator[dict[str, Any]]:
+        """Yield what each commit says of itself, the newest first."""
+        times = self._modification_times()
+        listing = read_listing(self.root, times)
+        by_version = {version: times[commits.commit_name(version)] for version in listing.commits}
+        return read_history(self._storage, self.root, by_version)
 
     def _names(self) -> list[str]:
         try:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
@@ -22,8 +20,6 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.names import delta_table
 from sparkport.spark.model.columns import table_columns
-from sparkport.spark.read import sql_scan
-from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 
 TABLE = Parameter("table", pa.string())
@@ -171,26 +167,16 @@ class History(_OfTable):
     )
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
-        """Let Delta describe its history."""
+        """Read the log; Spark has no part in it."""
         del options
         table = delta_table(call, self._catalog, parameters[0])
-        query = functools.partial(_history, table.root, self.columns.names)
-        rows = sql_scan.scan(self._engine.jobs, call, str(table), query, list(self.columns))
-        batches = (batch.cast(self.columns) for batch in rows)
-        return pa.RecordBatchReader.from_batches(self.columns, batches)
+        return self._reader(call, table.versions.log.history())
 
 
 def _read_mode(call: Call, table: DeltaTable) -> str:
     """Return who reads a query of all columns of the caller's."""
     columns = tuple(without_rowid(table.versions.at(call, None).arrow_schema).names)
     return table.plan_scan(call, ScanOptions(columns=columns)).read_mode(call)
-
-
-def _history(root: str, names: Sequence[str], session: SparkSession) -> DataFrame:
-    frame = session.sql(f"DESCRIBE HISTORY delta.{quoted(root)}")
-    # Delta writes `userMetadata` where clients of SQL read `user_metadata`.
-    known = {column.lower(): column for column in frame.columns}
-    return frame.select(*(known[name.replace("_", "")] for name in names))
 
 
 def _file_row(file: DataFile, root: str, logical: Mapping[str, str]) -> dict[str, Any]:
