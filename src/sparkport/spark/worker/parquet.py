@@ -315,15 +315,40 @@ def _raw_batches(
     parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
 ) -> Iterator[pa.RecordBatch]:
     if names:
-        yield from parquet.iter_batches(
+        for batch in parquet.iter_batches(
             plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
-        )
+        ):
+            yield _without_views(batch)
         return
     left = parquet.metadata.row_group(group).num_rows
     while left > 0:
         rows = min(left, plan.batch_rows)
         yield pa.record_batch([pa.nulls(rows)], ["none"])
         left -= rows
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without views, which Arrow can neither take nor filter; some writers ask for them."""
+    for index, field in enumerate(batch.schema):
+        plain = _plain_type(field.type)
+        if plain != field.type:
+            batch = batch.set_column(index, field.with_type(plain), batch.column(index).cast(plain))
+    return batch
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type with plain texts and bytes in place of views."""
+    match kind:
+        case pa.StructType():
+            return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+        case pa.ListType():
+            return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+        case pa.MapType():
+            keys = kind.key_field.with_type(_plain_type(kind.key_type))
+            return pa.map_(keys, kind.item_field.with_type(_plain_type(kind.item_type)))
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(kind) else kind
 
 
 def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:

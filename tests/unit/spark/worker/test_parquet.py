@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -375,3 +376,34 @@ def test_filtered_rows_are_those_of_the_whole_file(tmp_path: Path, seed: int) ->
     for mapped in (True, False):
         found = pa.Table.from_batches(list(read(plan, piece, mapped=mapped)), expected.schema)
         assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_views_are_read_as_plain_texts(tmp_path: Path, filtered: bool) -> None:
+    """Writers such as delta-rs ask for views, which Arrow can neither take nor filter."""
+    table = pa.table(
+        {
+            "n": range(6),
+            "t": pa.array(["a", "b", None] * 2, pa.string_view()),
+            "b": pa.array([b"a", b"b", None] * 2, pa.binary_view()),
+            "l": pa.array([["a", None], None] * 3, pa.list_(pa.string_view())),
+            "s": pa.array([{"x": "a"}, None] * 3, pa.struct([("x", pa.string_view())])),
+            "m": pa.array([[("k", "v")], None] * 3, pa.map_(pa.string_view(), pa.string_view())),
+        }
+    )
+    kinds = {
+        "n": pa.int64(),
+        "t": pa.string(),
+        "b": pa.binary(),
+        "l": pa.list_(pa.string()),
+        "s": pa.struct([("x", pa.string())]),
+        "m": pa.map_(pa.string(), pa.string()),
+    }
+    columns = tuple(column(name, kind) for name, kind in kinds.items())
+    plan = ReadPlan(columns)
+    if filtered:
+        plan = replace(plan, filter=pc.field("t") == "b", filter_columns=columns[1:2])
+    kept = FileSlice(written(tmp_path, table), 0, WHOLE, kept=bytes([0b111110]))
+
+    expected = table.to_pylist()
+    assert rows(plan, kept) == ([expected[1], expected[4]] if filtered else expected[1:])
