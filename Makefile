@@ -11,15 +11,20 @@ help: ## Show this list
 
 setup: $(VENV)/.ready ## Make .venv with the locked dependencies
 
+# One line when a long step begins, and one with its time when it ends.
 $(VENV)/.ready: requirements.lock requirements-jdk.lock pyproject.toml
-	@echo "sparkport: installing the locked dependencies into $(VENV) (once) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sparkport needs Python 3.11 or later; set PYTHON=")'
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -c 'from sparkport.spark.session.java_home import find_java; find_java()' 2>/dev/null || \
-	  { echo "sparkport: no Java 17 or 21 found, installing one into $(VENV) ..."; \
-	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-jdk.lock; }
+	@begun=$$(date +%s) && \
+	  echo "sparkport: installing the locked dependencies into $(VENV) (once; Spark alone is 450 MB) ..." && \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . && \
+	  echo "sparkport: installed in $$(( $$(date +%s) - begun )) s"
+	@$(BIN)/python -c 'from sparkport.spark.session.java_home import find_java; java = find_java(); print(f"sparkport: Java {java.version} in {java.path}")' 2>/dev/null || \
+	  { begun=$$(date +%s) && \
+	    echo "sparkport: no Java 17 or 21 found, installing one into $(VENV) (once) ..." && \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-jdk.lock && \
+	    echo "sparkport: Java installed in $$(( $$(date +%s) - begun )) s"; }
 	@touch $@
 
 serve: setup ## Start Spark and Delta in ./lakehouse with a small sample and print how to attach

@@ -169,10 +169,15 @@ def huge_insert(server: Sparkport, client: Client, count: int) -> None:
 
 
 def single_inserts(server: Sparkport, client: Client) -> None:
-    client.create_table("bench", "single", SCHEMA)
+    """Insert one row at a time: by one client, by several into one table, and into a table each."""
+    tables = ["single", *(f"single_{number}" for number in range(CLIENTS))]
+    for table in tables:
+        client.create_table("bench", table, SCHEMA)
+    # Made before: to make a row costs as much as to insert it.
+    rows = [make_rows(number, 1) for number in range(WARM_UP_INSERTS)]
 
     def one(number: int) -> float:
-        return taken(lambda: client.insert("bench", "single", make_rows(number, 1)))
+        return taken(lambda: client.insert("bench", "single", rows[number]))
 
     for number in range(WARM_UP_INSERTS):
         one(number)
@@ -182,13 +187,16 @@ def single_inserts(server: Sparkport, client: Client) -> None:
     print(f"| one client | {SINGLE_INSERTS / sum(alone):.1f} statements/s |")
     clients = [connect(server.location) for _ in range(CLIENTS)]
 
-    def many(own: Client) -> None:
+    def many(own: Client, table: str) -> None:
         for number in range(SINGLE_INSERTS):
-            own.insert("bench", "single", make_rows(number, 1))
+            own.insert("bench", table, rows[number])
 
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        seconds = taken(lambda: list(threads.map(many, clients)))
-    print(f"| {CLIENTS} clients | {CLIENTS * SINGLE_INSERTS / seconds:.1f} statements/s |", flush=True)
+    for label, targets in (("one table", tables[:1] * CLIENTS), ("a table each", tables[1:])):
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            list(threads.map(many, clients, targets))
+        rate = CLIENTS * SINGLE_INSERTS / (time.perf_counter() - begun)
+        print(f"| {CLIENTS} clients, {label} | {rate:.1f} statements/s |", flush=True)
     for own in clients:
         own.close()
 

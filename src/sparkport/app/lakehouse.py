@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -164,6 +165,7 @@ class Lakehouse:
     def _load_sample(self) -> None:
         """Make the sample out of sight, and then show all of it at once."""
         _log.info("loading the sample")
+        begun = time.monotonic()
         # A folder of its own: another server may be at the same work.
         hold(self._engine.staging)
         folder = Path(new_folder(self._engine.staging))
@@ -173,7 +175,7 @@ class Lakehouse:
                 move_folder(schema, Path(self._engine.warehouse.root) / schema.name)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        _log.info("sample loaded")
+        _log.info("sample loaded", seconds=round(time.monotonic() - begun, 1))
 
 
 def _make_folder(warehouse: str) -> None:
@@ -200,9 +202,10 @@ class _StartBar:
             disable=not (console.is_terminal and sys.stderr.isatty()),
         )
         self._task = self._progress.add_task("starting Spark", total=None)
+        self._fetch_begun: dict[str, float] = {}
 
     def fetching(self, name: str, done: int, total: int) -> None:
-        """Show that a file is being fetched."""
+        """Show that a file is being fetched, and log when that begins and ends."""
         ready = done >= total
         self._progress.update(
             self._task,
@@ -210,8 +213,12 @@ class _StartBar:
             completed=done,
             total=None if ready else total,
         )
-        if not ready:
+        begun = self._fetch_begun.pop(name, None)
+        if begun is None:
+            self._fetch_begun[name] = time.monotonic()
             _log.info("fetching", file=name, done=done, total=total)
+        else:
+            _log.info("fetched", file=name, seconds=round(time.monotonic() - begun, 1))
 
     def show(self, what: str) -> None:
         """Show what is being done now."""

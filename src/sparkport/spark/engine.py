@@ -79,11 +79,18 @@ class Engine:
 
         All statements on it that run at the same time get the same object.
         """
-        log, joins_keys = self.log(root), self.capabilities.delta_transactions
+        log, has_transactions = self.log(root), self.capabilities.delta_transactions
         with self._lock:
             kept = self._commits.get((root, table_id))
             if kept is None:
-                kept = CommitQueue(self.jobs, table, table_id, log, joins_keys=joins_keys)
+                kept = CommitQueue(
+                    self.jobs,
+                    table,
+                    table_id,
+                    log,
+                    joins_keys=has_transactions,
+                    commits_alone=has_transactions,
+                )
                 self._commits[root, table_id] = kept
             self._recent_commits[root] = kept
             return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,10 @@ def test_the_sample_is_there_when_the_server_says_that_it_is_ready(tmp_path: Pat
         second = server.text
         again = server.tables()
 
-    assert "sample loaded" in first
+    steps = ["starting Spark", "Spark is up", "loading the sample", "sample loaded"]
+    assert [first.index(step) for step in steps] == sorted(first.index(step) for step in steps)
+    assert [len(re.findall(rf"{step}.* seconds=[0-9.]+", first)) for step in steps[1:4:2]] == [1, 1]
+    assert "\r" not in first
     assert tables == ["sales.customers", "sales.orders"]
     assert customers[0] == {"id": 1, "name": "Ada", "city": "London"}
     assert "Spark is up" not in second

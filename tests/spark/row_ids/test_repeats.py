@@ -164,24 +164,23 @@ def test_statement_whose_reply_was_lost_is_not_done_twice(
     _insert(table, Call(), 1)
     (row_id,) = ids_of(lake, "lost").values()
     lost, gone = _keyed("lost"), _keyed("gone")
-    append, run = file_commit.commit_files, lake.engine.jobs.run_to_end
+    commit = file_commit.commit_files
 
     def lose(*arguments: Any) -> CommitResult:
-        append(*arguments)
+        commit(*arguments)
         raise UnavailableError("Spark stopped while it worked on this call; try again")
 
     def cancel(*arguments: Any) -> None:
-        run(*arguments)
+        commit(*arguments)
         gone.cancel()
         gone.check()
 
     monkeypatch.setattr(file_commit, "commit_files", lose)
     assert _insert(table, lost, 2, 3) == 2
-    monkeypatch.setattr(file_commit, "commit_files", append)
-    monkeypatch.setattr(lake.engine.jobs, "run_to_end", cancel)
+    monkeypatch.setattr(file_commit, "commit_files", cancel)
     with pytest.raises(CancelledError):
         _update(table, gone, row_id, "once")
-    monkeypatch.setattr(lake.engine.jobs, "run_to_end", run)
+    monkeypatch.setattr(file_commit, "commit_files", commit)
     _update(table, Call(), row_id, "since")
 
     assert _insert(table, _keyed("lost"), 2, 3) == 2

@@ -14,6 +14,7 @@ from sparkport.catalog import Call, ScanOptions
 from sparkport.errors import ConflictError, PreconditionError
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import made
@@ -67,24 +68,21 @@ def remove(table: DeltaTable, call: Call, row_id: int) -> int:
     return table.delete(call, pa.array([row_id], pa.int64())).affected_rows
 
 
-def before_each_commit(
-    catalog: SparkCatalog, monkeypatch: pytest.MonkeyPatch, others: list[Callable[[], Any]]
-) -> None:
+def before_each_commit(monkeypatch: pytest.MonkeyPatch, others: list[Callable[[], Any]]) -> None:
     """Let others write after a statement has looked at its rows, and right before it commits."""
-    run = catalog.engine.jobs.run_to_end
+    run = CommitQueue._run
 
     def late(*arguments: Any) -> Any:
         if others:
             others.pop(0)()
         return run(*arguments)
 
-    monkeypatch.setattr(catalog.engine.jobs, "run_to_end", late)
+    monkeypatch.setattr(CommitQueue, "_run", late)
 
 
 @pytest.mark.parametrize("tries", [1, 2])
 @pytest.mark.parametrize("change", [set_number, remove], ids=["update", "delete"])
 def test_row_that_another_changes_before_the_commit_is_a_conflict(
-    catalog: SparkCatalog,
     table: DeltaTable,
     begun: Call,
     spark: SparkSession,
@@ -102,7 +100,7 @@ def test_row_that_another_changes_before_the_commit_is_a_conflict(
     others: list[Callable[[], Any]] = [
         functools.partial(lambda text: spark.sql(text).collect(), text) for text in statements
     ]
-    before_each_commit(catalog, monkeypatch, others)
+    before_each_commit(monkeypatch, others)
 
     with pytest.raises(ConflictError, match="changed the same rows"):
         change(table, begun, row_id, *([5] if change is set_number else []))
@@ -111,7 +109,6 @@ def test_row_that_another_changes_before_the_commit_is_a_conflict(
 
 
 def test_row_that_goes_before_the_commit_is_not_written_again(
-    catalog: SparkCatalog,
     table: DeltaTable,
     begun: Call,
     spark: SparkSession,
@@ -121,7 +118,7 @@ def test_row_that_goes_before_the_commit_is_not_written_again(
     location = f"delta.{quoted(table.root)}"
     gone, kept = id_of(table, 1), id_of(table, 2)
     others: list[Callable[[], Any]] = [lambda: spark.sql(f"DELETE FROM {location} WHERE k = 1").collect()]
-    before_each_commit(catalog, monkeypatch, others)
+    before_each_commit(monkeypatch, others)
     with pytest.raises(ConflictError):
         set_number(table, begun, gone, 5)
     others.append(lambda: spark.sql(f"UPDATE {location} SET n = 9 WHERE k = 3").collect())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,13 +116,18 @@ def test_files_are_on_the_disk_before_a_commit_names_them(
         spark.sql(f"ALTER TABLE {location} ADD CONSTRAINT small CHECK (n < 1000000)").collect()
         spark.sql(f"ALTER TABLE {location} SET TBLPROPERTIES (delta.enableDeletionVectors = false)").collect()
     before: list[set[Identity]] = []
-    sequence = Actions.sequence
+    sequence, link = Actions.sequence, os.link
 
     def watched(actions: Actions) -> object:
         before.append(set(synced))
         return sequence(actions)
 
-    monkeypatch.setattr(Actions, "sequence", watched)
+    def linked(path: str, target: str) -> None:
+        before.append(set(synced))
+        link(path, target)
+
+    monkeypatch.setattr(Actions, "sequence", watched)  # what Delta commits
+    monkeypatch.setattr(os, "link", linked)  # what the server commits
     known = {file.path for file in DeltaLog(table.root).snapshot().files}
     synced.clear()
     WRITING[statement](table)
@@ -169,13 +175,15 @@ def test_replaced_table_is_on_the_disk(schema: SparkSchema, synced: set[Identity
     assert written(table) <= synced
 
 
-def test_each_commit_is_written_through_once(schema: SparkSchema, synced: set[Identity]) -> None:
+def test_each_commit_is_written_through_once(
+    schema: SparkSchema, spark: SparkSession, synced: set[Identity]
+) -> None:
     """Commits since the first statement are, whoever made them; those before, and once more, are not."""
     table = made(schema, pa.table({"n": pa.array([1], pa.int64())}))
     durability, log = Durability(), DeltaLog(table.root)
     durability.begin(log)
-    inserted(table, n=3)
-    inserted(table, n=4)
+    for number in (3, 4):
+        spark.sql(f"INSERT INTO delta.`{table.root}` (n) VALUES ({number})").collect()
     commits = [identities([Path(table.root, "_delta_log", f"{version:020}.json")]) for version in range(4)]
     synced.clear()
     durability.reach(log)

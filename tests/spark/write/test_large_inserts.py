@@ -24,6 +24,7 @@ from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.commit import row_group_writer
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta import data_files
+from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta_jvm import file_commit, transaction
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest
@@ -117,11 +118,17 @@ def test_each_commit_has_its_checksum(schema: SparkSchema) -> None:
     """Delta's checksum, by which Spark need not read the whole log, is there after each commit."""
     table = made(schema, many(2))
     table.insert(Call(), many().to_reader())
+    table.delete(Call(), pa.array(ids(table)[5:8]))
+    table.delete(Call(), pa.array(ids(table)[:2]))
     logs = Path(table.root, "_delta_log")
     said = json.loads((logs / f"{newest(table):020}.crc").read_text(encoding="utf-8"))
+    files = DeltaLog(table.root).snapshot().files
 
     assert {path.stem for path in logs.glob("[0-9]*.crc")} == {path.stem for path in logs.glob("*.json")}
-    assert said["numFiles"] == 2
+    assert said["numFiles"] == len(files) == 1
+    assert said["tableSizeBytes"] == sum(file.size for file in files)
+    assert said["numDeletedRecordsOpt"] == sum(file.deleted_rows for file in files) == 3
+    assert said["numDeletionVectorsOpt"] == 1
     assert not list(logs.glob(".*.tmp*"))
 
 
@@ -207,13 +214,13 @@ def test_conflict_is_tried_again_with_the_same_files(
 def test_real_conflict_takes_the_files_out_again(
     schema: SparkSchema, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta refuses a commit after another has changed the table; the rows land once, at the next try."""
+    """A commit after another that has changed the table is refused; the rows land once, at the next try."""
     table = made(schema, many(1))
     commit_files = file_commit.commit_files
     files: list[int] = []
     refusals: list[str] = []
 
-    def commit(change: file_commit.FileChange, session: SparkSession) -> transaction.CommitResult:
+    def commit(change: file_commit.FileChange, session: SparkSession | None) -> transaction.CommitResult:
         files.append(len(data_paths(table)))
         if not refusals:
             spark.sql(f"ALTER TABLE delta.`{table.root}` SET TBLPROPERTIES ('of.others' = 'yes')")
@@ -227,7 +234,7 @@ def test_real_conflict_takes_the_files_out_again(
     inserted = table.insert(Call(), many().to_reader()).affected_rows
 
     assert files == [2, 2]
-    assert ["MetadataChangedException" in refusal for refusal in refusals] == [True]
+    assert ["columns or properties were changed" in refusal for refusal in refusals] == [True]
     assert inserted == MANY
     assert newest(table) == 3
     assert count(spark, table) == MANY + 1

@@ -16,6 +16,7 @@ from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
+from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.spark_fields import SparkField, SparkType
@@ -54,31 +55,26 @@ class Append:
         return staged_rows(self.fields, self.stages, session)
 
 
-def append(log: DeltaLog, rows: Append, session: SparkSession) -> CommitResult:
+def append(log: DeltaLog, rows: Append, session: SparkSession | None) -> CommitResult:
     """Append all rows in one commit; if some keys are in the log already, return these and do nothing.
 
-    Raises NotFoundError if another table has replaced the one that the rows are for.
+    Without a session the server does it alone. Raises SparkRequiredError if it cannot, and NotFoundError if
+    another table has replaced the one that the rows are for.
     """
     newest = log.snapshot()
     if newest.metadata.table_id != rows.table_id:
         raise NotFoundError("table", rows.table)
     for check in rows.checks:
         check(newest.metadata)
-    if not has_transactions(session):
+    if session is not None and not has_transactions(session):
         _append_with_spark_writer(log.root, rows, session)
         return CommitResult()
-    change = FileChange(
-        rows.table,
-        log.root,
-        newest.metadata.table_id,
-        newest.version,
-        "WRITE",
-        txn_entries(rows.keys),
-        newest.transactions,
-    )
+    change = FileChange(rows.table, log.root, newest, "WRITE", txn_entries(rows.keys))
     # A table that got a row id column since the rows were staged has one column more.
     if rows.fits(newest.metadata) and can_write(log.root, newest.protocol, newest.metadata):
         return _append_own_files(newest, rows, change, session)
+    if session is None:
+        raise SparkRequiredError(log.root, "its files are written by Spark")
     return file_commit.commit_files(replace(change, rows=rows.read, fits=rows.fields), session)
 
 
@@ -91,7 +87,7 @@ def _append_with_spark_writer(root: str, rows: Append, session: SparkSession) ->
 
 
 def _append_own_files(
-    newest: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession
+    newest: DeltaSnapshot, rows: Append, change: FileChange, session: SparkSession | None
 ) -> CommitResult:
     files, withdraw = _publish_files(change.root, newest.metadata, rows)
     size = sum(file.path.stat().st_size for file in files)
@@ -100,7 +96,7 @@ def _append_own_files(
     try:
         result = file_commit.commit_files(replace(change, actions=actions, metrics=metrics), session)
     except Exception as error:
-        if is_refusal(error):
+        if is_refusal(error) or (session is None and isinstance(error, OSError)):
             withdraw()
         raise
     if result.known:

@@ -58,7 +58,7 @@ class Checkpointing:
         try:
             with self._lock.shared(Call()):
                 work = functools.partial(log_cache.checkpoint, log.root)
-                self._jobs.run(Call(), table, while_writing(log.root, table, work))
+                self._jobs.run(Call(), table, while_writing(log.root, table, work, commits=False))
                 write_through_checkpoints(log)
         except UnavailableError as error:
             _log.debug("checkpoint skipped", table=table, reason=str(error))

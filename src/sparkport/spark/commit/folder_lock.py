@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import NotFoundError
+from sparkport.spark.delta.log_lock import spark_commits
 from sparkport.spark.storage.filesystem import is_local
 
 _log = structlog.get_logger("sparkport.spark")
@@ -46,13 +47,20 @@ def exclusive(call: Call, root: str, table: str) -> Iterator[None]:
         yield
 
 
-def while_writing(root: str, table: str, work: Callable[[SparkSession], T]) -> Callable[[SparkSession], T]:
-    """Return work that holds the shared lock until it ends, even if its caller no longer waits for it."""
-    return functools.partial(_run_shared, root, table, work)
+def while_writing(
+    root: str, table: str, work: Callable[[SparkSession], T], *, commits: bool = True
+) -> Callable[[SparkSession], T]:
+    """Return work that holds the shared lock until it ends, even if its caller no longer waits for it.
+
+    Unless it makes no commit, the server itself writes none meanwhile.
+    """
+    return functools.partial(_run_shared, root, table, commits, work)
 
 
-def _run_shared(root: str, table: str, work: Callable[[SparkSession], T], session: SparkSession) -> T:
-    with shared(root, table):
+def _run_shared(
+    root: str, table: str, commits: bool, work: Callable[[SparkSession], T], session: SparkSession
+) -> T:
+    with shared(root, table), spark_commits(root) if commits else contextlib.nullcontext():
         return work(session)
 
 

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
@@ -24,10 +23,11 @@ from sparkport.errors import (
 )
 from sparkport.spark.commit.append import Append, append
 from sparkport.spark.commit.conflicts import FinalConflictError, retry_on_conflict
-from sparkport.spark.commit.folder_lock import while_writing
+from sparkport.spark.commit.folder_lock import shared, while_writing
 from sparkport.spark.commit.idempotency import idempotent_session, recorded_outcome
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm.transaction import CommitResult
@@ -42,8 +42,6 @@ _MAX_TRIES = 8
 _MAX_APPEND_TRIES = 3
 _GATHER_SHARE = 0.25
 _MAX_GATHER_SECONDS = 0.1
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,14 @@ class _Append:
 class Change:
     """Work that changes `affected` rows in one commit.
 
-    With `records_key` the work itself writes the statement's idempotency key to the log.
+    `alone` is the same without Spark, if there is such a way; it raises SparkRequiredError if that is closed
+    after all, and has done nothing then. With `records_key` the work itself writes the statement's
+    idempotency key to the log.
     """
 
     work: Work[CommitResult]
     affected: int
+    alone: Callable[[], CommitResult] | None = None
     records_key: bool = False
 
 
@@ -91,11 +92,19 @@ class CommitQueue:
     """
 
     def __init__(
-        self, jobs: Jobs, table: str, table_id: str, log: DeltaLog, *, joins_keys: bool = True
+        self,
+        jobs: Jobs,
+        table: str,
+        table_id: str,
+        log: DeltaLog,
+        *,
+        joins_keys: bool = True,
+        commits_alone: bool = False,
     ) -> None:
         self.table_id = table_id
         self._jobs = jobs
         self._joins_keys = joins_keys
+        self._commits_alone = commits_alone
         self._keys: set[str] = set()
         self._table = table
         self._log = log
@@ -153,7 +162,7 @@ class CommitQueue:
             work = change.work
             if key is not None and not change.records_key:
                 work = _record_key(work, key, change.affected)
-            result = self._run(call, work)
+            result = self._run(call, work, change.alone)
             if key is not None and (result.known or result.version is None):
                 # If another server has committed the key first, Delta has skipped the work.
                 done = self.outcome(key)
@@ -192,8 +201,19 @@ class CommitQueue:
                         call.check()
         return entry.done.result()
 
-    def _run(self, call: Call, work: Work[T]) -> T:
-        return self._jobs.run_to_end(call, self._table, while_writing(self._log.root, self._table, work))
+    def _run(
+        self, call: Call, work: Work[CommitResult], alone: Callable[[], CommitResult] | None
+    ) -> CommitResult:
+        """Commit without Spark, which takes a few milliseconds and is not interrupted; else by Spark."""
+        root, table = self._log.root, self._table
+        if alone is not None and self._commits_alone:
+            call.check()
+            try:
+                with shared(root, table):
+                    return alone()
+            except SparkRequiredError as error:
+                _log.debug("commit left to Spark", table=table, reason=str(error))
+        return self._jobs.run_to_end(call, table, while_writing(root, table, work))
 
     def _recover(self, key: StatementKey | None, work: Callable[[], Committed]) -> Committed:
         """Do work; if Spark is lost meanwhile, find out from the log whether it was committed."""
@@ -283,8 +303,9 @@ class CommitQueue:
             [entry.check for entry in group],
         )
         work = functools.partial(append, self._log, rows)
+        alone = functools.partial(append, self._log, rows, None)
         # In a conflict nothing was committed; another server may have written the key or added row ids.
-        result = retry_on_conflict(call, lambda _: self._run(call, work), max_tries=_MAX_APPEND_TRIES)
+        result = retry_on_conflict(call, lambda _: self._run(call, work, alone), max_tries=_MAX_APPEND_TRIES)
         return _GroupResult(result, len(group) == 1)
 
 

@@ -23,6 +23,9 @@ from sparkport.spark.storage.filesystem import Storage, resolve
 # What the history says of an ALTER, also of one that had to write all rows again.
 _ALTER = "UPDATE SCHEMA"
 
+OWN_ENGINE = "sparkport"
+"""What the log says of who has written a commit, if a server has: what it names was on the disk before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -100,6 +103,12 @@ def changes_rows(actions: list[dict[str, Any]], kinds: tuple[str, ...]) -> bool:
     return info.get("operation") != _ALTER and any(
         file.get("dataChange", True) for file in files if file is not None
     )
+
+
+def is_own(actions: list[dict[str, Any]]) -> bool:
+    """Return whether a server has written a commit itself, and not Spark for it."""
+    info = members.optional_object(actions[0], "commitInfo") if actions else None
+    return info is not None and info.get("engineInfo") == OWN_ENGINE
 
 
 def read_header(storage: Storage, root: str, version: int) -> tuple[Protocol | None, Metadata | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sparkport.spark.delta import members
 from sparkport.spark.delta.actions import decode_deletion_vector
-from sparkport.spark.delta.commits import commit_name, parse
+from sparkport.spark.delta.commits import commit_name, is_own, parse
 from sparkport.spark.delta.deletion_vectors import vector_location
 from sparkport.spark.delta.errors import report_damage
 from sparkport.spark.delta.log import DeltaLog
@@ -81,18 +81,19 @@ def write_through_checkpoints(log: DeltaLog) -> None:
 
 
 def _write_through_commit(root: str, version: int) -> None:
-    """Write through first what a commit names, then the commit."""
-    name = commit_name(version)
-    location = f"{root}/_delta_log/{name}"
+    """Write through first what a commit names, then the commit, as far as its writer has not done so."""
+    name, folder = commit_name(version), f"{root}/_delta_log"
     try:
-        data = storage_of(root).read(location)
+        data = storage_of(root).read(f"{folder}/{name}")
     except FileNotFoundError:
         return  # cleaned up since
     with report_damage(root, version, name):
-        _write_through_files(
-            [path for action in parse(data) for path in _added_locations(action, root)], root
-        )
-    _write_through_files([location], f"{root}/_delta_log")
+        actions = parse(data)
+        if is_own(actions):  # and so on the disk, but for its name
+            _write_through_file(folder)
+            return
+        _write_through_files([path for action in actions for path in _added_locations(action, root)], root)
+    _write_through_files([f"{folder}/{name}"], folder)
 
 
 def _added_locations(action: Mapping[str, Any], root: str) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 PreconditionError
 ├── CorruptLogError          files of the log are missing or make no sense
-└── PartitionValueError      a text in the log is no value of its column
+├── PartitionValueError      a text in the log is no value of its column
+└── SparkRequiredError       a commit that the server leaves to Spark; never seen by clients
 NotFoundError
 └── VersionNotFoundError     a version that does not exist yet, or no longer
 """
@@ -40,6 +41,13 @@ class PartitionValueError(PreconditionError):
             f"the log of table '{table}' has the value {text!r} in partition column '{column}',"
             f" which cannot be read as {kind}"
         )
+
+
+class SparkRequiredError(PreconditionError):
+    """Only Delta's transaction in Spark can make a commit. Nothing of it was done."""
+
+    def __init__(self, root: str, reason: str) -> None:
+        super().__init__(f"a commit to table '{table_label(root)}' needs Spark: {reason}")
 
 
 class VersionNotFoundError(NotFoundError):

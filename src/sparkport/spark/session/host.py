@@ -195,16 +195,18 @@ class SparkHost:
         except Exception as error:  # noqa: BLE001
             self._record_failure(error)
             return
+        version = link.session.version
         with self._changed:
             self._starter = None
             stopped = self._stopped
             if not stopped:
                 self._link, self._failure, self._failures = link, None, 0
+                # Before those who wait go on, and tell what they do.
+                _log.info("Spark is up", version=version, seconds=round(time.monotonic() - begun, 1))
             self._changed.notify_all()
         if stopped:
             _close(link)
             return
-        _log.info("Spark is up", version=link.session.version, seconds=round(time.monotonic() - begun, 1))
         if link.jvm is not None:
             threading.Thread(target=self._watch, args=(link,), name="spark-watch", daemon=True).start()
         if self.settings.warm_up:
@@ -253,7 +255,9 @@ class SparkHost:
         folder = tempfile.gettempdir()
         remove_orphans(folder, _SCRATCH)
         scratch = tempfile.TemporaryDirectory(prefix=owned(folder, _SCRATCH), ignore_cleanup_errors=True)
-        conf = start_conf(settings, jars, Path(scratch.name), archive_options(settings, java, jars))
+        archive = archive_options(settings, java, jars)
+        conf = start_conf(settings, jars, Path(scratch.name), archive)
+        _log.info("starting Spark", java=java.version, class_archive=bool(archive))
         jvm = Jvm(java, conf, Path(scratch.name))
         with self._changed:
             self._launched = jvm

@@ -24,6 +24,7 @@ from sparkport.spark.delta import data_files
 from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.data_files import discard, removed_on_failure
 from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.file_commit import FileChange
@@ -74,13 +75,18 @@ def commit(
     new_rows: NewRows | None,
     operation: str,
     keys: Mapping[str, Outcome],
-    session: SparkSession,
+    session: SparkSession | None,
 ) -> CommitResult:
     """Remove the located rows, and put others in their place.
 
-    With a key that the log has already, do nothing. Raises ConflictError if the rows are gone.
+    With a key that the log has already, do nothing. Raises ConflictError if the rows are gone, and without a
+    session SparkRequiredError if it takes one.
     """
     state = located.state
+    is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MAX_ROWS
+    is_own = is_small and data_files.can_write(root, state.protocol, state.metadata)
+    if session is None and new_rows is not None and not is_own:
+        raise SparkRequiredError(root, "the new rows are written by Spark")
     files = list(located.files())
     shrunk = [
         (file, deleted)
@@ -91,8 +97,7 @@ def commit(
     written = [vectors_file]
     actions = [removal(file) for file, _ in files]
     actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
-    is_small = new_rows is not None and new_rows.rows.num_rows <= data_files.MAX_ROWS
-    if new_rows is not None and is_small and data_files.can_write(root, state.protocol, state.metadata):
+    if new_rows is not None and is_own:
         with removed_on_failure(vectors_file):
             new_file = data_files.write_file(root, state.metadata, new_rows.rows)
         written.append(new_file.path)
@@ -107,21 +112,10 @@ def commit(
     }
     try:
         with _staged(new_rows) as rows:
-            change = FileChange(
-                table,
-                root,
-                state.metadata.table_id,
-                state.version,
-                operation,
-                txn_entries(keys),
-                state.transactions,
-                actions,
-                metrics,
-                rows,
-            )
+            change = FileChange(table, root, state, operation, txn_entries(keys), actions, metrics, rows)
             result = file_commit.commit_files(change, session)
     except Exception as error:
-        if is_refusal(error):
+        if is_refusal(error) or (session is None and isinstance(error, OSError)):
             discard(*written)
         raise
     if result.known:

@@ -125,11 +125,9 @@ def commit(
     change = FileChange(
         table,
         rewrite.root,
-        found.metadata.table_id,
-        found.version,
+        found,
         operation,
         txn_entries(keys),
-        found.transactions,
         actions=[removal(file) for file in rewrite.files],
         metrics={
             "numUpdatedRows" if is_update else "numDeletedRows": changed,

@@ -202,7 +202,7 @@ class RowIdStatement(SparkStatement):
             self.operation,
             keys,
         )
-        return Change(work, affected, records_key=True)
+        return Change(work, affected, functools.partial(work, None), records_key=True)
 
     def _rewrite_by_spark(self, key: StatementKey | None, plan: _Plan, names: list[TableColumn]) -> Change:
         """Let Spark write the files again; what is staged are the ids, after the columns that are set."""
