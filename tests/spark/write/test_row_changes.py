@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import json
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call, CreateTableOptions, ScanOptions
 from sparkport.catalog.budget import ByteBudget, Resources
-from sparkport.errors import LimitExceededError, RowNotFoundError
+from sparkport.errors import LimitExceededError, NotFoundError, RowNotFoundError
 from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.commit import folder_lock, group_commit
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.table import DeltaTable
@@ -292,3 +295,27 @@ def test_memory_is_given_back_after_a_statement(schema: SparkSchema) -> None:
     assert table.delete(call, pa.array(ids(table), pa.int64())).affected_rows == 20
 
     assert budget.held == 0
+
+
+def test_a_table_that_took_the_place_of_another_is_not_written_to(
+    schema: SparkSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even in the moment before the commit, and if it has as many versions."""
+    table, other = made(schema, numbers(3), name="replaced"), made(schema, numbers(5), name="replacing")
+    shared = folder_lock.shared
+
+    def replacing(root: str, name: str) -> contextlib.AbstractContextManager[None]:
+        monkeypatch.undo()
+        Path(root).rename(tmp_path / "away")
+        shutil.copytree(other.root, root)
+        return shared(root, name)
+
+    known = id_of(table)
+    monkeypatch.setattr(group_commit, "shared", replacing)
+    with pytest.raises(NotFoundError):
+        table.delete(Call(), pa.array([known[1]], pa.int64()))
+
+    again = schema.table(Call(), "replaced")
+    assert isinstance(again, DeltaTable)
+    assert sorted(id_of(again)) == [0, 1, 2, 3, 4]
+    assert newest(again) == newest(other)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from sparkport.catalog.call import Call
 from sparkport.errors import (
     InvalidRequestError,
+    NotFoundError,
     PreconditionError,
     SparkportError,
     UnavailableError,
@@ -210,10 +211,16 @@ class CommitQueue:
             call.check()
             try:
                 with shared(root, table):
+                    self._check_same_table()
                     return alone()
             except SparkRequiredError as error:
                 _log.debug("commit left to Spark", table=table, reason=str(error))
         return self._jobs.run_to_end(call, table, while_writing(root, table, work))
+
+    def _check_same_table(self) -> None:
+        """Raise NotFoundError if another table has taken the place of this one; the lock keeps it there."""
+        if self._log.header().metadata.table_id != self.table_id:
+            raise NotFoundError("table", self._table)
 
     def _recover(self, key: StatementKey | None, work: Callable[[], Committed]) -> Committed:
         """Do work; if Spark is lost meanwhile, find out from the log whether it was committed."""
