@@ -89,6 +89,11 @@ def endpoint(ticket: bytes, location: str = REUSE_CONNECTION, app_metadata: byte
     )
 
 
+def local_endpoint(ticket: bytes) -> pb.FlightEndpoint:
+    """Return an endpoint without a location: that is the server that gave it out."""
+    return pb.FlightEndpoint(ticket=pb.Ticket(ticket=ticket))
+
+
 def encode_endpoints(endpoints: Sequence[pb.FlightEndpoint]) -> bytes:
     """Return the answer to the `endpoints` action."""
     return msgpack.encode([one.SerializeToString() for one in endpoints])

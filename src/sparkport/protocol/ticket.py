@@ -17,13 +17,25 @@ from sparkport.errors import InvalidRequestError
 _MAC_BYTES = 32
 
 
+class StatementTicket(msgspec.Struct, frozen=True, array_like=True):
+    """A query in SQL, with its parameters as an Arrow stream and the session that it runs in."""
+
+    sql: str
+    catalog: str
+    schema: str = ""
+    time_zone: str = ""
+    transaction_id: str | None = None
+    parameters: bytes = b""
+
+
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """A slice of a scan, or the call of a table function.
+    """A slice of a scan, the call of a table function, or a command of Flight SQL.
 
     Without a `path` it reads the list of databases. With `function` it calls the table function at
     `path`: with msgpack parameters, or in one `form` of it with parameters as an Arrow stream of one row.
     With `duckdb_types` the rows are sent in types that DuckDB reads. With a `row_count` there is nothing to
-    read: the client only counts the rows, of which there are so many.
+    read: the client only counts the rows, of which there are so many. With a `command` it reads the metadata
+    that a command of Flight SQL asks for, with a `statement` the rows of a query.
     """
 
     path: TablePath | None
@@ -39,6 +51,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     named_parameters: bytes = b"\x80"
     form: str = ""
     row_count: int | None = None
+    command: bytes = b""
+    statement: StatementTicket | None = None
 
     @property
     def time_point(self) -> TimePoint | None:

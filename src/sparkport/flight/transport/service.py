@@ -18,7 +18,7 @@ from sparkport.errors import (
     NotImplementedByServerError,
     UnauthenticatedError,
 )
-from sparkport.flight import routes
+from sparkport.flight import routes, sql_routes
 from sparkport.flight.access_log import AccessLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
@@ -97,6 +97,9 @@ class FlightService(grpc.GenericRpcHandler):
         return discovery.list_flights(self._context, request, _parse(pb.Criteria, body).expression)
 
     def _get_flight_info(self, request: Request, body: bytes) -> bytes:
+        command = sql_routes.command_of(body)
+        if command is not None:
+            return sql_routes.get_flight_info(self._context, request, command, body)
         request.access_log.add(path=_path(body))
         return scans.get_flight_info(self._context, request, body)
 
@@ -105,12 +108,20 @@ class FlightService(grpc.GenericRpcHandler):
         raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
 
     def _get_schema(self, request: Request, body: bytes) -> bytes:
-        request.access_log.add(path=_path(body))
-        return pb.SchemaResult(schema=scans.get_schema(self._context, request, body)).SerializeToString()
+        command = sql_routes.command_of(body)
+        if command is not None:
+            answer = sql_routes.get_schema(self._context, request, command)
+        else:
+            request.access_log.add(path=_path(body))
+            answer = scans.get_schema(self._context, request, body)
+        return pb.SchemaResult(schema=answer).SerializeToString()
 
     def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
         request.access_log.add(path=request.headers.get("airport-flight-path"))
-        return scans.do_get(self._context, request, _parse(pb.Ticket, body).ticket)
+        ticket = self._context.signer.verify(_parse(pb.Ticket, body).ticket, request.call.principal)
+        if ticket.command:
+            return sql_routes.do_get(self._context, request, ticket)
+        return scans.do_get(self._context, request, ticket)
 
     def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
         return rows.do_put(self._context, request, _received(request, frames))

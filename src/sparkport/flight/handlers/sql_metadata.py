@@ -1,0 +1,121 @@
+"""What Flight SQL's metadata commands ask for beyond catalogs, schemas and tables."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib.metadata import version
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import DynamicCatalog
+from sparkport.catalog.tables import Catalog, ConstrainedTable, Schema, Table
+from sparkport.errors import NotFoundError
+from sparkport.flight.context import ServerContext
+from sparkport.flight.presentation.catalog_listing import list_each
+from sparkport.flight.presentation.patterns import ESCAPE
+from sparkport.flight.request import Request
+from sparkport.protocol import sql_info as info
+from sparkport.protocol import sql_schemas, sql_types
+from sparkport.protocol.sql_commands import GetForeignKeys, GetPrimaryKeys, GetSqlInfo, GetTypeInfo
+from sparkport.protocol.sql_info import Ordinal, SqlInfo
+
+_CASE_INSENSITIVE = Ordinal(1)
+_NULLS_AT_END = Ordinal(3)
+_FULL_OUTER_JOINS = Ordinal(2)
+_NO_TRANSACTIONS = Ordinal(0)
+_ISOLATION_NONE = Ordinal(0)
+_FORWARD_ONLY = Ordinal(1 << 1)
+
+
+def primary_keys(context: ServerContext, request: Request, command: GetPrimaryKeys) -> pa.Table:
+    """List the columns of primary keys."""
+    rows: list[dict[str, object]] = []
+    catalogs = [
+        (name, catalog)
+        for name, catalog in context.catalogs.items()
+        if command.catalog is None or command.catalog.lower() == name.lower()
+    ]
+
+    def find(catalog: Catalog) -> list[tuple[Schema, Table]]:
+        return _tables(request.call, catalog, command)
+
+    for catalog, found in list_each(catalogs, find):
+        for schema, table in found:
+            with suppress(NotFoundError):  # dropped in the meantime
+                key = table.constraints.primary_key if isinstance(table, ConstrainedTable) else ()
+                rows += [
+                    {
+                        "catalog_name": catalog,
+                        "db_schema_name": schema.name,
+                        "table_name": table.name,
+                        "column_name": column,
+                        "key_sequence": position,
+                    }
+                    for position, column in enumerate(key, 1)
+                ]
+    return pa.Table.from_pylist(rows, sql_schemas.PRIMARY_KEYS)
+
+
+def foreign_keys(context: ServerContext, request: Request, command: GetForeignKeys) -> pa.Table:
+    """Return no rows: tables have no foreign keys."""
+    del context, request, command
+    return sql_schemas.FOREIGN_KEYS.empty_table()
+
+
+def type_info(context: ServerContext, request: Request, command: GetTypeInfo) -> pa.Table:
+    """List the types of SQL."""
+    del context, request
+    return sql_types.type_info(command.data_type)
+
+
+def sql_info(context: ServerContext, request: Request, command: GetSqlInfo) -> pa.Table:
+    """Tell what the default catalog can do."""
+    catalog = context.catalog(request, "")
+    return info.encode(_facts(catalog), command.ids)
+
+
+def _facts(catalog: Catalog) -> dict[int, info.Value]:
+    can_create = isinstance(catalog, DynamicCatalog)
+    return {
+        SqlInfo.SERVER_NAME: "sparkport",
+        SqlInfo.SERVER_VERSION: version("sparkport"),
+        SqlInfo.SERVER_ARROW_VERSION: pa.__version__,
+        SqlInfo.SERVER_READ_ONLY: not can_create,
+        SqlInfo.SERVER_SQL: False,
+        SqlInfo.SERVER_SUBSTRAIT: False,
+        SqlInfo.SERVER_TRANSACTION: _NO_TRANSACTIONS,
+        SqlInfo.SERVER_CANCEL: False,
+        SqlInfo.SERVER_BULK_INGESTION: False,
+        SqlInfo.DDL_CATALOG: False,
+        SqlInfo.IDENTIFIER_CASE: _CASE_INSENSITIVE,
+        SqlInfo.QUOTED_IDENTIFIER_CASE: _CASE_INSENSITIVE,
+        SqlInfo.ALL_TABLES_ARE_SELECTABLE: True,
+        SqlInfo.NULL_ORDERING: _NULLS_AT_END,
+        SqlInfo.SEARCH_STRING_ESCAPE: ESCAPE,
+        SqlInfo.EXTRA_NAME_CHARACTERS: "",
+        SqlInfo.SUPPORTS_NON_NULLABLE_COLUMNS: True,
+        SqlInfo.OUTER_JOINS_SUPPORT_LEVEL: _FULL_OUTER_JOINS,
+        SqlInfo.SCHEMA_TERM: "schema",
+        SqlInfo.PROCEDURE_TERM: "",
+        SqlInfo.CATALOG_TERM: "catalog",
+        SqlInfo.CATALOG_AT_START: True,
+        SqlInfo.SELECT_FOR_UPDATE_SUPPORTED: False,
+        SqlInfo.STORED_PROCEDURES_SUPPORTED: False,
+        SqlInfo.DEFAULT_TRANSACTION_ISOLATION: _ISOLATION_NONE,
+        SqlInfo.TRANSACTIONS_SUPPORTED: False,
+        SqlInfo.SUPPORTED_RESULT_SET_TYPES: _FORWARD_ONLY,
+        SqlInfo.SAVEPOINTS_SUPPORTED: False,
+        SqlInfo.NAMED_PARAMETERS_SUPPORTED: False,
+        SqlInfo.STORED_FUNCTIONS_USING_CALL_SYNTAX_SUPPORTED: False,
+    }
+
+
+def _tables(call: Call, catalog: Catalog, command: GetPrimaryKeys) -> list[tuple[Schema, Table]]:
+    return [
+        (schema, table)
+        for schema in catalog.schemas(call)
+        if command.schema is None or command.schema.lower() == schema.name.lower()
+        for table in schema.tables(call)
+        if table.name.lower() == command.table.lower()
+    ]
