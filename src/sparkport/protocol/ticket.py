@@ -23,7 +23,6 @@ class StatementTicket(msgspec.Struct, frozen=True, array_like=True):
     sql: str
     catalog: str
     schema: str = ""
-    time_zone: str = ""
     transaction_id: str | None = None
     parameters: bytes = b""
 
@@ -79,10 +78,14 @@ class TicketSigner:
         self._lifetime = lifetime_seconds
         self._clock = clock
 
+    @property
+    def expires(self) -> int:
+        """When a ticket that is signed now expires, in seconds since 1970."""
+        return int(self._clock() + self._lifetime)
+
     def sign(self, ticket: Ticket, principal: str) -> bytes:
         """Return the ticket as signed bytes."""
-        expires = int(self._clock() + self._lifetime)
-        payload = msgspec.msgpack.encode((expires, ticket))
+        payload = msgspec.msgpack.encode((self.expires, ticket))
         return self._mac(payload, principal) + payload
 
     def verify(self, data: bytes, principal: str) -> Ticket:

@@ -108,7 +108,7 @@ class Binding:
         self._register(named.table, view, arrow_schema, streams=streams)
 
     def _add_listed(self, schema: Schema) -> None:
-        """Give the database the tables of a schema, without rows, and nothing else that a listing would show."""
+        """Give the database the tables of a schema, without rows, for a statement that lists them."""
         for table in schema.tables(self._names.call):
             columns = without_rowid(current_arrow_schema(self._names.call, table))
             source = f"{_HIDDEN}_listed"

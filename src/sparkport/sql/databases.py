@@ -110,7 +110,7 @@ def _clean(connection: duckdb.DuckDBPyConnection) -> None:
 def _interrupted_late(call: Call, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Interrupt the statement when the deadline of its call passes."""
     remaining = call.remaining()
-    if remaining is None:
+    if remaining is None or remaining > threading.TIMEOUT_MAX:
         yield
         return
     timer = threading.Timer(max(0.0, remaining), connection.interrupt)

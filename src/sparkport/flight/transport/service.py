@@ -6,6 +6,7 @@ translate whatever goes wrong, with one log line at the end.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
@@ -27,7 +28,7 @@ from sparkport.flight.transport import auth
 from sparkport.flight.transport.auth import Authenticator
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
-from sparkport.protocol import flight_data
+from sparkport.protocol import flight_data, sql_actions
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.flight_data import FlightData
 
@@ -104,8 +105,9 @@ class FlightService(grpc.GenericRpcHandler):
         return scans.get_flight_info(self._context, request, body)
 
     def _poll_flight_info(self, request: Request, body: bytes) -> bytes:
-        del request, body
-        raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
+        if sql_routes.command_of(body) is None:
+            raise NotImplementedByServerError("PollFlightInfo is offered for Flight SQL; use GetFlightInfo")
+        return sql_actions.encode_poll(self._get_flight_info(request, body))
 
     def _get_schema(self, request: Request, body: bytes) -> bytes:
         command = sql_routes.command_of(body)
@@ -118,13 +120,20 @@ class FlightService(grpc.GenericRpcHandler):
 
     def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
         request.access_log.add(path=request.headers.get("airport-flight-path"))
-        ticket = self._context.signer.verify(_parse(pb.Ticket, body).ticket, request.call.principal)
-        if ticket.command:
-            return sql_routes.do_get(self._context, request, ticket)
+        data = _parse(pb.Ticket, body).ticket
+        ticket = self._context.signer.verify(data, request.call.principal)
+        if ticket.command or ticket.statement is not None:
+            return sql_routes.do_get(self._context, request, ticket, data)
         return scans.do_get(self._context, request, ticket)
 
     def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
-        return rows.do_put(self._context, request, _received(request, frames))
+        received = _received(request, frames)
+        first = next(received, None)
+        messages = received if first is None else itertools.chain([first], received)
+        command = sql_routes.command_of(first.descriptor) if first and first.descriptor else None
+        if command is not None:
+            return sql_routes.do_put(self._context, request, command, messages)
+        return rows.do_put(self._context, request, messages)
 
     def _do_exchange(self, request: Request, frames: Frames) -> Iterator[bytes]:
         headers = request.headers
