@@ -40,6 +40,7 @@ class ServerContext:
     resources: Resources = UNLIMITED
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)
+    offers_sql: bool = True
 
     def default_catalog(self, request: Request) -> str:
         """Return the catalog of a request that names none."""

@@ -79,7 +79,8 @@ def type_info(context: ServerContext, request: Request, command: GetTypeInfo) ->
 def sql_info(context: ServerContext, request: Request, command: GetSqlInfo) -> pa.Table:
     """Tell what the default catalog can do."""
     catalog = context.catalog(request, "")
-    return info.encode(_about_server(catalog) | _about_sql(catalog) | _ABOUT_NAMES, command.ids)
+    facts = _about_server(catalog) | {SqlInfo.SERVER_SQL: context.offers_sql}
+    return info.encode(facts | _about_sql(catalog) | _ABOUT_NAMES, command.ids)
 
 
 def _about_server(catalog: Catalog) -> dict[int, info.Value]:
@@ -89,7 +90,6 @@ def _about_server(catalog: Catalog) -> dict[int, info.Value]:
         SqlInfo.SERVER_VERSION: version("sparkport"),
         SqlInfo.SERVER_ARROW_VERSION: pa.__version__,
         SqlInfo.SERVER_READ_ONLY: not can_create,
-        SqlInfo.SERVER_SQL: True,
         SqlInfo.SERVER_SUBSTRAIT: False,
         SqlInfo.SERVER_TRANSACTION: _TRANSACTIONS if _has_transactions(catalog) else _NO_TRANSACTIONS,
         SqlInfo.SERVER_CANCEL: True,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.sql import SqlCatalog, SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog
-from sparkport.errors import InvalidRequestError, LimitExceededError
+from sparkport.errors import InvalidRequestError, LimitExceededError, PreconditionError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.streams import Shaper, encoded
 from sparkport.flight.request import Request
@@ -25,6 +25,8 @@ _NO_COLUMNS = pa.schema([])
 
 def statement_of(context: ServerContext, request: Request, sql: str) -> SqlStatement:
     """Return a statement in the session of a request. Raises InvalidRequestError for an empty text."""
+    if not context.offers_sql:
+        raise PreconditionError("SQL is switched off on this server (--no-sql)")
     if not sql.strip():
         raise InvalidRequestError("the statement is empty")
     session = sql_sessions.read_cookie(request.headers.get("cookie"))
