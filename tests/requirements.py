@@ -17,6 +17,7 @@ VARIABLE = "SPARKPORT_REQUIRE"
 KINDS = {
     "airport": "DuckDB's Airport extension",
     "iceberg": "Iceberg's jar for Spark",
+    "jdbc": "the JDBC driver of Flight SQL, and a JDK",
     "s3": "Hadoop's jars for S3",
     "namespaces": "Linux namespaces of processes and mounts",
     "linux": "Linux",

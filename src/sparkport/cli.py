@@ -229,6 +229,14 @@ def serve(
             help="Spark: offer table functions (history, files, optimize ...) in schema sparkport.",
         ),
     ] = True,
+    sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql/--no-sql",
+            envvar="SPARKPORT_SQL",
+            help="Let Flight SQL clients run SQL.",
+        ),
+    ] = True,
     allow_query: Annotated[
         bool,
         typer.Option(
@@ -383,6 +391,7 @@ def serve(
             token=token,
             authenticate=not no_auth,
             default_catalog=catalog,
+            sql=sql,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,

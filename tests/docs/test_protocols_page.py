@@ -41,6 +41,7 @@ def test_every_group_fits_on_one_screen() -> None:
         "Writing",
         "DDL",
         "Functions",
+        "SQL",
         "Transactions",
     ]
     assert all(group.count("\n") < _SCREEN for group in groups)

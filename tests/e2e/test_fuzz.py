@@ -159,6 +159,9 @@ class Nowhere:
         """Return no deadline."""
         return None
 
+    def send_initial_metadata(self, initial_metadata: tuple[tuple[str, str], ...]) -> None:
+        """Send nothing."""
+
     def settle(self, seconds: float) -> None:
         """Do nothing: there is nobody who could cancel."""
 

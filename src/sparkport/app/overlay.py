@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
+from sparkport.catalog.sql import SqlCatalog, SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, VersionedCatalog
 from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager
 from sparkport.errors import AlreadyExistsError, UnsupportedOperationError
@@ -59,6 +62,27 @@ class _Transactional(_Overlay):
         return self._engine.transactions
 
 
+class _Sql(_Overlay):
+    def describe_sql(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> SqlDescription:
+        """Analyse a statement of the engine's SQL, which knows the engine's tables."""
+        assert isinstance(self._engine, SqlCatalog)
+        return self._engine.describe_sql(call, statement, parameters)
+
+    def query_sql(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> pa.RecordBatchReader:
+        """Run a query of the engine's SQL."""
+        assert isinstance(self._engine, SqlCatalog)
+        return self._engine.query_sql(call, statement, parameters)
+
+    def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
+        """Run another statement of the engine's SQL."""
+        assert isinstance(self._engine, SqlCatalog)
+        return self._engine.update_sql(call, statement, parameters)
+
+
 class _Dynamic(_Overlay):
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> Schema:
         """Make a schema of the engine."""
@@ -79,4 +103,5 @@ _PARTS: dict[type, type[_Overlay]] = {
     VersionedCatalog: _Versioned,
     TransactionalCatalog: _Transactional,
     DynamicCatalog: _Dynamic,
+    SqlCatalog: _Sql,
 }

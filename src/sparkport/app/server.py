@@ -50,6 +50,7 @@ class Server:
     `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
     and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
     many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
     Raises `errors.ConfigError` for settings that contradict each other.
@@ -66,6 +67,7 @@ class Server:
         authenticate: bool = True,
         authenticator: Authenticator | None = None,
         default_catalog: str = "lakehouse",
+        sql: bool = True,
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
     ) -> None:
@@ -83,6 +85,7 @@ class Server:
             TicketSigner(None if token is None else _ticket_key(token)),
             resources=limits.resources(),
             actions=actions,
+            offers_sql=sql,
         )
         self._grpc = GrpcServer(context, self._authenticator(authenticator), host, port, limits)
 

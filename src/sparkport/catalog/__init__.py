@@ -19,6 +19,9 @@ DDL (`ddl`): CREATE, DROP and ALTER.
 Functions (`functions`, `parameters`): functions that clients call.
     ScalarFunction, TableFunction, TableInOutFunction, FunctionSignature, Parameter, Stability, ANY, TABLE
 
+SQL (`sql`): statements in a language of the catalog's own.
+    SqlCatalog, SqlStatement, SqlDescription
+
 Transactions (`transactions`): several statements as one, or reads of one snapshot.
     TransactionalCatalog, TransactionManager, TransactionMode, TransactionState
 
@@ -83,6 +86,7 @@ from sparkport.catalog.scan import (
     TimePoint,
     TimeUnit,
 )
+from sparkport.catalog.sql import SqlCatalog, SqlDescription, SqlStatement
 from sparkport.catalog.tables import (
     Catalog,
     CatalogVersion,
@@ -163,6 +167,9 @@ __all__ = [
     "SetNotNull",
     "Snapshot",
     "SplittableTable",
+    "SqlCatalog",
+    "SqlDescription",
+    "SqlStatement",
     "Stability",
     "Statement",
     "StatementTable",

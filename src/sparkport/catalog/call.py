@@ -105,6 +105,12 @@ class Call:
             transaction_id=self.transaction_id, idempotency_key=self.idempotency_key, if_version=if_version
         )
 
+    def in_transaction(self, transaction_id: str | None) -> Call:
+        """Return this call within a transaction, None for its own."""
+        if transaction_id is None:
+            return self
+        return self._part(transaction_id=transaction_id, idempotency_key=self.idempotency_key)
+
     def _part(
         self,
         *,

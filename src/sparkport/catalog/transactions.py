@@ -71,6 +71,11 @@ class TransactionManager(Protocol):
         raise NotImplementedError
 
 
+def offers_staged(manager: TransactionManager) -> bool:
+    """Return whether a manager begins staged transactions; one that does not has `offers_staged = False`."""
+    return bool(getattr(manager, "offers_staged", True))
+
+
 @runtime_checkable
 class TransactionalCatalog(Catalog, Protocol):
     """A catalog with transactions."""

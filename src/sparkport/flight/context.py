@@ -10,9 +10,11 @@ from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.tables import Catalog, Table
 from sparkport.flight.new_tables import NewTables
+from sparkport.flight.prepared_statements import PreparedStatements
 from sparkport.flight.presentation.listing_cache import ListingCache
 from sparkport.flight.presentation.tables import TableInfos
 from sparkport.flight.request import Request
+from sparkport.flight.running_queries import RunningQueries
 from sparkport.flight.scan_plans import ScanPlans
 from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
@@ -32,10 +34,13 @@ class ServerContext:
     plans: ScanPlans = field(default_factory=ScanPlans)
     statistics: StatisticsCache = field(default_factory=StatisticsCache)
     new_tables: NewTables = field(default_factory=NewTables)
+    prepared_statements: PreparedStatements = field(default_factory=PreparedStatements)
+    running_queries: RunningQueries = field(default_factory=RunningQueries)
     stream_limits: Limits = field(default_factory=Limits)
     resources: Resources = UNLIMITED
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)
+    offers_sql: bool = True
 
     def default_catalog(self, request: Request) -> str:
         """Return the catalog of a request that names none."""

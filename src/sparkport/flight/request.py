@@ -54,6 +54,10 @@ class RpcContext(Protocol):
         """Return the seconds until the deadline."""
         raise NotImplementedError
 
+    def send_initial_metadata(self, initial_metadata: tuple[tuple[str, str], ...]) -> None:
+        """Send headers before the answer."""
+        raise NotImplementedError
+
     def settle(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""
         raise NotImplementedError

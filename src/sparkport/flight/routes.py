@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
-from sparkport.catalog.tables import Catalog, CatalogVersion
+from sparkport.catalog.tables import CatalogVersion
 from sparkport.catalog.transactions import TransactionState
 from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
@@ -20,39 +18,12 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
 from sparkport.flight.presentation.tables import LocatedTable, airport_info
 from sparkport.flight.request import Request
+from sparkport.flight.route import Route
+from sparkport.flight.sql_actions import SQL_ACTIONS
 from sparkport.flight.transactions import active_in, statement_in
 from sparkport.protocol import function_requests, json_requests, listing, msgpack, requests
 
 _MAX_BODY_BYTES = 32 << 20  # decoding holds the GIL
-
-V = TypeVar("V")
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Route(Generic[V, R]):
-    """One DoAction. `encode` returns the data of the only result, or None for no result.
-
-    All three run within `scope`, if there is one: the transaction of the call.
-    """
-
-    description: str
-    decode: Callable[[bytes], V]
-    handle: Callable[[ServerContext, Request, V], R]
-    encode: Callable[[Request, V, R], bytes | None]
-    scope: Callable[[Call, Catalog], AbstractContextManager[None]] | None = None
-
-    def run(self, context: ServerContext, request: Request, data: bytes) -> bytes | None:
-        """Run the action and return its result."""
-        if self.scope is None:
-            return self._answer(context, request, data)
-        with self.scope(request.call, context.catalog(request, "")):
-            return self._answer(context, request, data)
-
-    def _answer(self, context: ServerContext, request: Request, data: bytes) -> bytes | None:
-        body = self.decode(data)
-        request.access_log.add_path(*_names(body))
-        return self.encode(request, body, self.handle(context, request, body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +43,6 @@ class Either:
         """Run the action in the dialect of the body."""
         route = self.airport if self.is_airport(data) else self.json
         return route.run(context, request, data)
-
-
-def _names(body: object) -> tuple[str, ...]:
-    """Return the path of the schema or table that a decoded request names."""
-    match body:
-        case json_requests.JsonCreateSchemaRequest(request=inner):
-            return _names(inner)
-        case requests.CreateSchemaRequest() | requests.DropSchemaRequest():
-            return body.catalog, body.schema
-        case requests.CreateTableRequest() | requests.DropTableRequest() | requests.AlterTableRequest():
-            return body.catalog, body.schema, body.table
-        case json_requests.DeleteRequest() | json_requests.NamedEndpointsRequest():
-            return body.schema, body.table
-        case _:
-            return ()
 
 
 def _as_is(request: Request, body: object, answer: bytes) -> bytes:
@@ -282,7 +238,7 @@ _JSON: dict[str, Route[Any, Any]] = {
     "GetTableTypes": Route("List table types", json_requests.metadata, metadata.table_types, _compressed),
 }
 
-_ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_SHARED, **_JSON}
+_ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_SHARED, **_JSON, **SQL_ACTIONS}
 
 # These have exactly one result if they succeed.
 ONE_RESULT = frozenset(

@@ -53,6 +53,7 @@ def encode_info(
     metadata: bytes = b"",
     endpoints: Sequence[pb.FlightEndpoint] = (),
     total_records: int | None = None,
+    is_ordered: bool = False,
 ) -> bytes:
     """Return a FlightInfo message."""
     return pb.FlightInfo(
@@ -61,6 +62,7 @@ def encode_info(
         endpoint=endpoints,
         total_records=-1 if total_records is None else total_records,
         total_bytes=-1,
+        ordered=is_ordered,
         app_metadata=metadata,
     ).SerializeToString()
 
@@ -81,6 +83,11 @@ def endpoint(ticket: bytes, location: str = REUSE_CONNECTION, app_metadata: byte
     return pb.FlightEndpoint(
         ticket=pb.Ticket(ticket=ticket), location=[pb.Location(uri=location)], app_metadata=app_metadata
     )
+
+
+def local_endpoint(ticket: bytes, expires: int) -> pb.FlightEndpoint:
+    """Return an endpoint without a location, which is the server that gave it out, and when it expires."""
+    return pb.FlightEndpoint(ticket=pb.Ticket(ticket=ticket), expiration_time=pb.Timestamp(seconds=expires))
 
 
 def encode_endpoints(endpoints: Sequence[pb.FlightEndpoint]) -> bytes:

@@ -106,13 +106,17 @@ class NamedFunctionRequest:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """`GetCatalogs`, `GetDbSchemas`, `GetTables` or `GetTableTypes`; patterns are SQL's LIKE."""
+    """`GetCatalogs`, `GetDbSchemas`, `GetTables` or `GetTableTypes`; patterns are SQL's LIKE.
+
+    The Arrow schemas of tables have the row id only `with_row_id`.
+    """
 
     catalog: str | None = None
     schema_pattern: str | None = None
     table_pattern: str | None = None
     table_types: tuple[str, ...] | None = None
     include_schema: bool = False
+    with_row_id: bool = True
 
 
 class _Metadata(msgspec.Struct):

@@ -17,14 +17,25 @@ from sparkport.errors import InvalidRequestError
 _MAC_BYTES = 32
 
 
+class StatementTicket(msgspec.Struct, frozen=True, array_like=True):
+    """A query in SQL, with its parameters as an Arrow stream and the session that it runs in."""
+
+    sql: str
+    catalog: str
+    schema: str = ""
+    transaction_id: str | None = None
+    parameters: bytes = b""
+
+
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """A slice of a scan, or the call of a table function.
+    """A slice of a scan, the call of a table function, or a command of Flight SQL.
 
     Without a `path` it reads the list of databases. With `function` it calls the table function at
     `path`: with msgpack parameters, or in one `form` of it with parameters as an Arrow stream of one row.
     With `duckdb_types` the rows are sent in types that DuckDB reads. With a `row_count` there is nothing to
     read: the client only counts the rows, of which there are so many. With `is_rest` it reads what the
-    client does not read by itself.
+    client does not read by itself. With a `command` it reads the metadata that a command of Flight SQL asks
+    for, with a `statement` the rows of a query.
     """
 
     path: TablePath | None
@@ -41,6 +52,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     form: str = ""
     row_count: int | None = None
     is_rest: bool = False
+    command: bytes = b""
+    statement: StatementTicket | None = None
 
     @property
     def time_point(self) -> TimePoint | None:
@@ -67,10 +80,14 @@ class TicketSigner:
         self._lifetime = lifetime_seconds
         self._clock = clock
 
+    @property
+    def expires(self) -> int:
+        """When a ticket that is signed now expires, in seconds since 1970."""
+        return int(self._clock() + self._lifetime)
+
     def sign(self, ticket: Ticket, principal: str) -> bytes:
         """Return the ticket as signed bytes."""
-        expires = int(self._clock() + self._lifetime)
-        payload = msgspec.msgpack.encode((expires, ticket))
+        payload = msgspec.msgpack.encode((self.expires, ticket))
         return self._mac(payload, principal) + payload
 
     def verify(self, data: bytes, principal: str) -> Ticket:

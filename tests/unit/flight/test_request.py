@@ -44,6 +44,9 @@ class Context:
         """There is no deadline."""
         return None
 
+    def send_initial_metadata(self, initial_metadata: tuple[tuple[str, str], ...]) -> None:
+        """Send nothing."""
+
     def settle(self, seconds: float) -> None:
         """Take what has happened."""
         assert seconds == 0

@@ -8,10 +8,12 @@ from functools import partial
 import pyarrow as pa
 
 from sparkport.catalog.lookup import current_arrow_schema
+from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, HasTableKind, Schema, Table, TableKind
 from sparkport.errors import NotFoundError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.catalog_listing import list_each
+from sparkport.flight.presentation.patterns import matches
 from sparkport.flight.request import Request
 from sparkport.protocol import schemas
 from sparkport.protocol.json_requests import MetadataRequest
@@ -48,7 +50,10 @@ def tables(context: ServerContext, request: Request, body: MetadataRequest) -> p
             row: tuple[object, ...] = (catalog, schema.name, table.name, _kind(table))
             with suppress(NotFoundError):  # dropped in the meantime
                 if body.include_schema:
-                    row = (*row, schemas.encode(current_arrow_schema(request.call, table)))
+                    columns_of_table = current_arrow_schema(request.call, table)
+                    if not body.with_row_id:
+                        columns_of_table = without_rowid(columns_of_table)
+                    row = (*row, schemas.encode(columns_of_table))
                 rows.append(row)
     if body.include_schema:
         columns.append(("table_schema", pa.binary()))
@@ -71,7 +76,7 @@ def _catalogs(context: ServerContext, body: MetadataRequest) -> list[tuple[str, 
 
 
 def _schemas(request: Request, body: MetadataRequest, catalog: Catalog) -> list[Schema]:
-    return [schema for schema in catalog.schemas(request.call) if _like(body.schema_pattern, schema.name)]
+    return [schema for schema in catalog.schemas(request.call) if matches(body.schema_pattern, schema.name)]
 
 
 def _tables(request: Request, body: MetadataRequest, catalog: Catalog) -> list[tuple[Schema, Table]]:
@@ -79,37 +84,13 @@ def _tables(request: Request, body: MetadataRequest, catalog: Catalog) -> list[t
         (schema, table)
         for schema in _schemas(request, body, catalog)
         for table in schema.tables(request.call)
-        if _like(body.table_pattern, table.name)
+        if matches(body.table_pattern, table.name)
         and (body.table_types is None or _kind(table) in body.table_types)
     ]
 
 
 def _kind(table: Table) -> TableKind:
     return table.table_kind if isinstance(table, HasTableKind) else TableKind.TABLE
-
-
-def _like(pattern: str | None, name: str) -> bool:
-    """Match as SQL LIKE does: % is any text and _ any character.
-
-    A regular expression would take exponential time for many %.
-    """
-    if pattern is None:
-        return True
-    at = position = 0
-    retry: tuple[int, int] | None = None
-    while at < len(name):
-        if position < len(pattern) and pattern[position] == "%":
-            retry = (at, position)
-            position += 1
-        elif position < len(pattern) and pattern[position] in {"_", name[at]}:
-            at, position = at + 1, position + 1
-        elif retry is not None:
-            # Let the last % match one character more.
-            retry = (retry[0] + 1, retry[1])
-            at, position = retry[0], retry[1] + 1
-        else:
-            return False
-    return not pattern[position:].strip("%")
 
 
 def _table(rows: list[tuple[object, ...]] | list[tuple[str, str]], arrow_schema: pa.Schema) -> pa.Table:

@@ -6,6 +6,7 @@ translate whatever goes wrong, with one log line at the end.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
@@ -18,7 +19,7 @@ from sparkport.errors import (
     NotImplementedByServerError,
     UnauthenticatedError,
 )
-from sparkport.flight import routes
+from sparkport.flight import routes, sql_routes
 from sparkport.flight.access_log import AccessLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
@@ -27,7 +28,7 @@ from sparkport.flight.transport import auth
 from sparkport.flight.transport.auth import Authenticator
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
-from sparkport.protocol import flight_data
+from sparkport.protocol import flight_data, sql_actions
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.flight_data import FlightData
 
@@ -97,23 +98,42 @@ class FlightService(grpc.GenericRpcHandler):
         return discovery.list_flights(self._context, request, _parse(pb.Criteria, body).expression)
 
     def _get_flight_info(self, request: Request, body: bytes) -> bytes:
+        command = sql_routes.command_of(body)
+        if command is not None:
+            return sql_routes.get_flight_info(self._context, request, command, body)
         request.access_log.add(path=_path(body))
         return scans.get_flight_info(self._context, request, body)
 
     def _poll_flight_info(self, request: Request, body: bytes) -> bytes:
-        del request, body
-        raise NotImplementedByServerError("PollFlightInfo is not offered; use GetFlightInfo")
+        if sql_routes.command_of(body) is None:
+            raise NotImplementedByServerError("PollFlightInfo is offered for Flight SQL; use GetFlightInfo")
+        return sql_actions.encode_poll(self._get_flight_info(request, body))
 
     def _get_schema(self, request: Request, body: bytes) -> bytes:
-        request.access_log.add(path=_path(body))
-        return pb.SchemaResult(schema=scans.get_schema(self._context, request, body)).SerializeToString()
+        command = sql_routes.command_of(body)
+        if command is not None:
+            answer = sql_routes.get_schema(self._context, request, command)
+        else:
+            request.access_log.add(path=_path(body))
+            answer = scans.get_schema(self._context, request, body)
+        return pb.SchemaResult(schema=answer).SerializeToString()
 
     def _do_get(self, request: Request, body: bytes) -> Iterator[bytes]:
         request.access_log.add(path=request.headers.get("airport-flight-path"))
-        return scans.do_get(self._context, request, _parse(pb.Ticket, body).ticket)
+        data = _parse(pb.Ticket, body).ticket
+        ticket = self._context.signer.verify(data, request.call.principal)
+        if ticket.command or ticket.statement is not None:
+            return sql_routes.do_get(self._context, request, ticket, data)
+        return scans.do_get(self._context, request, ticket)
 
     def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
-        return rows.do_put(self._context, request, _received(request, frames))
+        received = _received(request, frames)
+        first = next(received, None)
+        messages = received if first is None else itertools.chain([first], received)
+        command = sql_routes.command_of(first.descriptor) if first and first.descriptor else None
+        if command is not None:
+            return sql_routes.do_put(self._context, request, command, messages)
+        return rows.do_put(self._context, request, messages)
 
     def _do_exchange(self, request: Request, frames: Frames) -> Iterator[bytes]:
         headers = request.headers

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import structlog
 
 from sparkport.catalog.call import Call
@@ -15,6 +16,7 @@ from sparkport.catalog.ddl import (
     DynamicCatalog,
 )
 from sparkport.catalog.offloading import Offloadable, Offloaded
+from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.catalog.tables import CatalogVersion, Schema
 from sparkport.catalog.transactions import TransactionManager
 from sparkport.errors import (
@@ -42,8 +44,10 @@ from sparkport.spark.functions.catalog_functions import (
     SCHEMA,
     FunctionFlags,
     catalog_functions,
+    spark_sql,
 )
 from sparkport.spark.functions.dropped import UndropTable
+from sparkport.spark.query.statements import SparkSql
 from sparkport.spark.user_functions import SparkScalars
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
@@ -62,7 +66,9 @@ class SparkCatalog(DynamicCatalog):
         self.engine = engine
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
-        self.functions = catalog_functions(engine, self, switches, self._scalars, undrop)
+        query = spark_sql(engine, self, switches, self._scalars)
+        self._sql = SparkSql(self, query)
+        self.functions = catalog_functions(engine, self, switches, query, undrop)
         self.tables = WarehouseTables(engine)
 
     @property
@@ -83,6 +89,23 @@ class SparkCatalog(DynamicCatalog):
         names = self._schema_names()
         spelled = name if name in names else same_name(name, names)
         return None if spelled is None else SparkSchema(spelled, self.tables, self.functions)
+
+    def describe_sql(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> SqlDescription:
+        """Analyse a query in Spark SQL."""
+        return self._sql.describe(call, statement, parameters)
+
+    def query_sql(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> pa.RecordBatchReader:
+        """Run a query in Spark SQL."""
+        return self._sql.query(call, statement, parameters)
+
+    def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
+        """Refuse: Spark SQL only reads."""
+        del parameters
+        return self._sql.update(call, statement)
 
     def offload(self, function: Offloadable) -> Offloaded:
         """Let Spark run a user's function, and know it by name."""

@@ -34,28 +34,30 @@ class FunctionFlags:
 NO_FUNCTIONS = FunctionFlags(functions=False)
 
 
-def catalog_functions(
-    engine: Engine,
-    catalog: Catalog,
-    switches: FunctionFlags,
-    scalars: SparkScalars,
-    undrop: UndropTable,
-) -> tuple[TableFunction, ...]:
-    """Return the functions over the tables of a catalog.
+def spark_sql(
+    engine: Engine, catalog: Catalog, switches: FunctionFlags, scalars: SparkScalars
+) -> TableFunction:
+    """Return what runs queries in Spark SQL over the tables of a catalog, or says why it does not.
 
     `scalars` are the user's own functions, which queries can call.
     """
+    if not engine.capabilities.job_groups:
+        return DisabledQuery(_CONNECT)
+    runner = _runner(engine, scalars)
+    engine.on_close(runner.stop)
+    return Query(catalog, runner, switches.query_seconds)
+
+
+def catalog_functions(
+    engine: Engine, catalog: Catalog, switches: FunctionFlags, query: TableFunction, undrop: UndropTable
+) -> tuple[TableFunction, ...]:
+    """Return the functions over the tables of a catalog; `query` is one if it is switched on."""
     if not switches.functions:
         return ()
     described = [kind(engine, catalog) for kind in (Detail, Files, History, TableChanges, Optimize)]
     vacuums = [Vacuum(engine, catalog, by_name=by_name) for by_name in (True, False)]
-    query: TableFunction
-    if not engine.capabilities.job_groups or not switches.query:
-        query = DisabledQuery(_CONNECT if switches.query else _HOW)
-    else:
-        runner = _runner(engine, scalars)
-        engine.on_close(runner.stop)
-        query = Query(catalog, runner, switches.query_seconds)
+    if not switches.query:
+        query = DisabledQuery(_HOW)
     return (*described, *vacuums, Dropped(engine.trash), undrop, query)
 
 

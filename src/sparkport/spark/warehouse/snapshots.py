@@ -92,6 +92,9 @@ class SparkTransactions(TransactionManager):
     `idle_seconds` is aborted.
     """
 
+    offers_staged = False
+    """Each statement commits by itself."""
+
     def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
         self._warehouse = warehouse
         self._ids = ByteBudget(_MAX_ID_BYTES)

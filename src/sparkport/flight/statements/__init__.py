@@ -1,0 +1,1 @@
+"""Statements in SQL, prepared or not: what their handlers share."""

@@ -1,0 +1,84 @@
+"""Parameters in the text of a query: written as ?, and replaced by literals of Spark SQL.
+
+Spark's own binding of parameters does not reach the parser that Delta puts before it. The text with the
+literals is parsed and checked like any other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkport.errors import InvalidRequestError
+from sparkport.spark.sql_names import literal
+
+# Texts, names and comments, in which a ? is no parameter; then names, comparisons and parameters themselves.
+_TOKEN = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/"""
+    r"""|\w+|<=>|<=|>=|<>|!=|==|[=<>]|\?|\S""",
+    re.DOTALL,
+)
+_COMPARISONS = frozenset({"<=>", "<=", ">=", "<>", "!=", "==", "=", "<", ">"})
+_UNKNOWN = pa.string()
+_PARAMETER = "?"
+
+
+def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return a field for each parameter, of the type of the column that it is compared with, else a text.
+
+    `columns` are the types of all columns that the query could mean, by their lower-case names.
+    """
+    tokens = [match.group() for match in _TOKEN.finditer(sql)]
+    types = []
+    for index, text in enumerate(tokens):
+        if text == _PARAMETER:
+            before, after = tokens[max(index - 2, 0) : index], tokens[index + 1 : index + 3]
+            name = before[0] if len(before) == 2 and before[1] in _COMPARISONS else None  # noqa: PLR2004
+            if name is None and len(after) == 2 and after[0] in _COMPARISONS:  # noqa: PLR2004
+                name = after[1]
+            types.append(columns.get((name or "").strip("`").lower(), _UNKNOWN))
+    return pa.schema([pa.field(str(number), kind) for number, kind in enumerate(types, 1)])
+
+
+def with_values(sql: str, values: Sequence[Any]) -> str:
+    """Return the query with literals for its parameters. Raises InvalidRequestError for a wrong number."""
+    waiting = list(values)
+    count = sum(match.group() == _PARAMETER for match in _TOKEN.finditer(sql))
+    if count != len(waiting):
+        raise InvalidRequestError(f"the statement has {count} parameters, but {len(waiting)} were given")
+    return _TOKEN.sub(
+        lambda match: _literal(waiting.pop(0)) if match.group() == _PARAMETER else match.group(), sql
+    )
+
+
+def _literal(value: Any) -> str:  # noqa: ANN401  (a value of any Arrow type)
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int():
+            return f"CAST({value} AS BIGINT)" if -(2**63) <= value < 2**63 else f"({value}BD)"
+        case float() if math.isfinite(value):
+            return f"({value!r}D)"
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case decimal.Decimal():
+            return f"({value:f}BD)"
+        case str():
+            return literal(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case dt.datetime():
+            kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+            return f"{kind} '{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+        case _:
+            raise InvalidRequestError(f"a parameter cannot be a {type(value).__name__}")

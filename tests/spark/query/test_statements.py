@@ -1,0 +1,121 @@
+"""Spark SQL over Flight SQL: queries with parameters, by ADBC's driver and through the catalog itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+
+import adbc_driver_flightsql.dbapi as adbc
+import pyarrow as pa
+import pytest
+
+import sparkport
+from sparkport.catalog import Call, CreateTableOptions, SqlStatement
+from sparkport.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedOperationError,
+)
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
+
+ROWS = pa.table(
+    {
+        "n": pa.array([1, 2, 3], pa.uint32()),
+        "price": pa.array([Decimal("1.50"), None, Decimal(3)], pa.decimal128(9, 2)),
+        "text": ["it's", "b\\", "c?"],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def prices(schema: SparkSchema) -> str:
+    """Make a table and return its name."""
+    table = schema.create_table(Call(), "prices", ROWS.schema, CreateTableOptions())
+    table.insert(Call(), ROWS.to_reader())
+    return f"{schema.name}.prices"
+
+
+@pytest.fixture(scope="module")
+def connection(catalog: SparkCatalog) -> Iterator[adbc.Connection]:
+    """Connect to a server of the catalog."""
+    with sparkport.Server({"lake": catalog}, port=0, token="t", default_catalog="lake") as server:
+        location = server.location.replace("grpc://", "grpc+tcp://")
+        with adbc.connect(location, db_kwargs={"username": "u", "password": "t"}, autocommit=True) as made:
+            yield made
+
+
+def test_rows_have_their_exact_types(connection: adbc.Connection, prices: str) -> None:
+    """SELECT * has the declared columns in their order, with their types."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {prices} ORDER BY n")
+        rows = cursor.fetch_arrow_table()
+        cursor.execute(f"SELECT sum(n) AS total, count(*) AS rows FROM {prices}")
+        total = cursor.fetchall()
+
+    assert rows.schema.types == ROWS.schema.types
+    assert rows.to_pydict() == ROWS.to_pydict()
+    assert total == [(6, 3)]
+
+
+def test_parameters_are_literals(connection: adbc.Connection, prices: str) -> None:
+    """Texts with quotes and backslashes are values, never SQL; a ? in a text is no parameter."""
+    with connection.cursor() as cursor:
+        for text in ("it's", "b\\", "c?"):
+            cursor.execute(f"SELECT n FROM {prices} WHERE text = ? AND text <> '?' -- ?", (text,))
+            assert cursor.fetchall() == [(ROWS["text"].to_pylist().index(text) + 1,)]
+        hostile = "' OR 1 = 1 --"
+        cursor.execute(f"SELECT n FROM {prices} WHERE text = ?", (hostile,))
+        assert cursor.fetchall() == []
+        values = (1.5, True, None, Decimal("2.50"), dt.date(2024, 2, 29), b"\0\xff", 2**40)
+        cursor.execute("SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e, ? AS f, ? AS g", values)
+        assert cursor.fetchall() == [values]
+
+
+def test_parameters_are_described(catalog: SparkCatalog, prices: str) -> None:
+    """A parameter has the type of the column that it is compared with."""
+    statement = SqlStatement(f"SELECT text FROM {prices} WHERE price >= ? AND ? = n AND text LIKE ?", "lake")
+    described = catalog.describe_sql(Call(), statement, None)
+
+    assert described.arrow_schema == pa.schema([("text", pa.string())])
+    assert described.parameters.types == [pa.decimal128(9, 2), pa.uint32(), pa.string()]
+    with pytest.raises(InvalidRequestError):
+        catalog.query_sql(Call(), statement, pa.record_batch({"a": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("SELEC 1", InvalidRequestError),
+        ("SELECT 1; SELECT 2", InvalidRequestError),
+        ("SELECT * FROM nothing", NotFoundError),
+        ("SELECT reflect('java.lang.System', 'exit', 1)", PermissionDeniedError),
+        ("INSERT INTO x VALUES (1)", InvalidRequestError),
+        ("SET spark.sql.ansi.enabled = false", InvalidRequestError),
+    ],
+)
+def test_what_is_not_allowed_is_refused(catalog: SparkCatalog, text: str, error: type[Exception]) -> None:
+    """The rules of the function `query` hold."""
+    with pytest.raises(error):
+        catalog.describe_sql(Call(), SqlStatement(text, "lake"), None)
+
+
+def test_a_schema_of_the_session_is_refused(catalog: SparkCatalog) -> None:
+    """Names without a schema would mean other tables than the client believes."""
+    with pytest.raises(UnsupportedOperationError):
+        catalog.describe_sql(Call(), SqlStatement("SELECT 1", "lake", "other"), None)
+
+
+def test_ingest_and_metadata_work_on_delta_tables(connection: adbc.Connection, prices: str) -> None:
+    """Rows are created, appended and replaced; the listing has their exact schema."""
+    schema = prices.partition(".")[0]
+    with connection.cursor() as cursor:
+        for mode, count in (("create", 3), ("append", 6), ("replace", 3), ("create_append", 6)):
+            assert cursor.adbc_ingest("ingested", ROWS, mode=mode, db_schema_name=schema) == 3  # type: ignore[arg-type]
+            cursor.execute(f"SELECT count(*) AS n FROM {schema}.ingested")
+            assert cursor.fetchall() == [(count,)]
+        with pytest.raises(adbc.Error, match="INVALID_ARGUMENT"):
+            cursor.execute(f"DELETE FROM {prices}")
+    assert connection.adbc_get_table_schema("ingested", db_schema_filter=schema) == ROWS.schema
