@@ -67,12 +67,13 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front, functions, listing, scans and writes against their rivals
+benchmark: setup ## Measure the front, functions, listing, scans and writes against their rivals, and the start
 	@$(BIN)/python benchmarks/front.py
 	@$(BIN)/python benchmarks/functions.py
 	@$(BIN)/python benchmarks/listing.py
 	@$(BIN)/python benchmarks/scan.py
 	@$(BIN)/python benchmarks/write.py
+	@$(BIN)/python benchmarks/start.py
 
 lock: ## Resolve the dependencies again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
