@@ -274,3 +274,15 @@ def test_ingest_is_all_or_nothing(plain: Flight) -> None:
     assert refusal(lambda: ingest("none", pa.table({"id": [9]}), append))[0] == "NOT_FOUND"
     assert ingest("fresh", pa.table({"a": pa.array([1.5], pa.float16())}), create) == 1
     assert schema(plain, sql.CommandStatementQuery(query="SELECT a FROM fresh")).types == [pa.float16()]
+
+
+def test_sql_can_be_switched_off(catalog: MemoryCatalog) -> None:
+    """Without SQL the metadata is still there, and SqlInfo says so."""
+    with (
+        sparkport.Server({"db1": catalog}, port=0, token="t", default_catalog="db1", sql=False) as server,
+        Flight(server.location, "t", airport=False, alone=True) as flight,
+    ):
+        assert refusal(lambda: query(flight, "SELECT 1"))[0] == "FAILED_PRECONDITION"
+        assert refusal(lambda: update(flight, "DROP TABLE t"))[0] == "FAILED_PRECONDITION"
+        assert refusal(lambda: prepare(flight, "SELECT 1"))[0] == "FAILED_PRECONDITION"
+        assert sql_info(flight, [SqlInfo.SERVER_SQL]) == {SqlInfo.SERVER_SQL: False}

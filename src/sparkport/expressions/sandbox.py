@@ -45,6 +45,11 @@ def memory_limit_megabytes() -> int:
     return min(max(share, _MIN_MEGABYTES), _MAX_MEGABYTES)
 
 
+def passed_variables() -> dict[str, str]:
+    """Return the variables of the environment that a worker gets."""
+    return {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+
+
 class QueryFailedError(InvalidRequestError):
     """A query is not valid or fails for a row; its text is DuckDB's reason."""
 
@@ -54,7 +59,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._megabytes = memory_limit_megabytes()
-        variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        variables = passed_variables()
         variables["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
         script = str(Path(__file__).with_name("worker.py"))
         self._process = subprocess.Popen(  # noqa: S603  (our own file)

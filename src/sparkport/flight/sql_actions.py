@@ -44,9 +44,6 @@ SQL_ACTIONS: dict[str, Route[Any, Any]] = {
     "ClosePreparedStatement": Route(
         "Close a prepared statement (Flight SQL)", actions.close, sql_statements.close, _no_result
     ),
-    "CreatePreparedSubstraitPlan": Route(
-        "Not offered (Flight SQL)", _as_is, sql_control.no_substrait, _no_result
-    ),
     "BeginTransaction": Route(
         "Begin a transaction (Flight SQL)",
         actions.begin_transaction,
@@ -59,8 +56,6 @@ SQL_ACTIONS: dict[str, Route[Any, Any]] = {
         sql_control.end_transaction,
         _no_result,
     ),
-    "BeginSavepoint": Route("Not offered (Flight SQL)", _as_is, sql_control.no_savepoints, _no_result),
-    "EndSavepoint": Route("Not offered (Flight SQL)", _as_is, sql_control.no_savepoints, _no_result),
     "CancelQuery": Route(
         "Cancel a query (Flight SQL)",
         actions.cancel_query,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog
-from sparkport.errors import SparkportError
 from sparkport.sql import syntax
 from sparkport.sql.binding import Binding
+from sparkport.sql.database import Database
 from sparkport.sql.exact_types import exact_schema
 from sparkport.sql.names import Names
 from sparkport.sql.parameters import parameter_schema, value_rows
@@ -34,37 +31,23 @@ class Query:
 
 
 class Analysis:
-    """What the parts of a statement mean, in a database that is the statement's alone.
-
-    `runs` says how often the statement will run; it is 0 if it is only analysed.
-    """
+    """What the parts of a statement mean, in a database that is the statement's alone."""
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        database: Database,
         call: Call,
         catalog: Catalog,
         statement: SqlStatement,
-        runs: int,
+        *,
+        with_rows: bool,
     ) -> None:
-        self.connection = connection
+        self.database = database
         self.call = call
         self.catalog = catalog
         self.statement = statement
         self.names = Names(call, catalog, statement)
-        self.binding = Binding(connection, self.names, runs)
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Run a block; what fails in a table is raised as the table's error, not as DuckDB's."""
-        try:
-            yield
-        except (duckdb.Error, SparkportError, RuntimeError, pa.ArrowException):
-            if self.binding.failure is not None:
-                raise self.binding.failure from None
-            raise
-        finally:
-            self.binding.close()
+        self.binding = Binding(database, self.names, with_rows=with_rows)
 
     def query(self) -> Query:
         """Return the statement as a query whose tables are bound, without its EXPLAIN."""
@@ -74,7 +57,7 @@ class Analysis:
         if is_explained:
             cursor.skip("ANALYZE")
             text = cursor.rest()
-        tree = syntax.parse_query(self.connection, text)
+        tree = syntax.parse_query(self.database, text)
         self.binding.bind(tree)
         return Query(tree, parameter_schema(tree, self.column_types()), is_explained)
 
@@ -88,7 +71,7 @@ class Analysis:
         else:
             values = value_rows(parameters.slice(0, 1), len(query.parameters))[0]
         wrapped = f"SELECT * FROM (\n{_without_semicolon(self.statement.text)}\n) LIMIT 0"
-        produced = self.connection.execute(wrapped, values).fetch_arrow_table().schema
+        produced = self.database.execute(wrapped, values).table().schema
         return SqlDescription(exact_schema(query.tree, produced, self.binding.tables), query.parameters)
 
     def column_types(self) -> dict[str, pa.DataType]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-import duckdb
 import pyarrow as pa
 
 from sparkport.arrow.conform import conform_batch
-from sparkport.arrow.sizes import byte_size
-from sparkport.catalog.budget import Reservation
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import rowid_name, without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint
@@ -18,6 +15,7 @@ from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import InvalidRequestError, NotFoundError, UnsupportedOperationError
 from sparkport.protocol.schemas import to_duckdb_types
 from sparkport.sql import syntax
+from sparkport.sql.database import Database
 from sparkport.sql.names import Named, Names, quoted
 from sparkport.sql.syntax import Tree
 
@@ -28,30 +26,26 @@ _SYSTEM = frozenset({"memory", "temp", "system"})
 class Binding:
     """Gives a database the tables that a statement names.
 
-    A statement that is only analysed (`runs` is 0) gets empty tables. Where it is certain that a table is
-    read once, its rows are streamed; else they are kept in memory, within the server's budget for rows.
+    A statement that is only analysed gets tables without rows.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, names: Names, runs: int) -> None:
-        self._connection = connection
+    def __init__(self, database: Database, names: Names, *, with_rows: bool) -> None:
+        self._database = database
         self._names = names
-        self._runs = runs
+        self._with_rows = with_rows
         self._schemas: set[str] = set()
         self._count = 0
-        self._held = Reservation(names.call.resources.rows)
         self.tables: dict[tuple[str, str], pa.Schema] = {}
         """The columns of each table, by the lower-case names of its schema and itself."""
-        self.failure: BaseException | None = None
-        """What went wrong while rows were read, which DuckDB reports as an error of its own."""
         self.catalog = names.statement.catalog
         if self.catalog.lower() in _SYSTEM:
             raise InvalidRequestError(f"DuckDB has a catalog named '{self.catalog}' itself")
-        connection.execute(f"ATTACH ':memory:' AS {quoted(self.catalog)}")
+        database.run(f"ATTACH ':memory:' AS {quoted(self.catalog)}")
+        database.run(f"USE {quoted(self.catalog)}")
 
     def bind(self, tree: Tree) -> None:
         """Bind all tables that a query names. Raises NotFoundError for a name that means nothing."""
         common = syntax.common_tables(tree)
-        streams = self._runs == 1 and syntax.is_plain(tree)
         for catalog, schema, table in syntax.table_names(tree):
             path = tuple(part for part in (catalog, schema, table) if part)
             try:
@@ -61,7 +55,7 @@ class Binding:
                     continue
                 raise
             if (named.schema.name.lower(), named.table.name.lower()) not in self.tables:
-                self._add(named, streams=streams)
+                self._add(named)
         if syntax.lists_tables(tree):
             self._add_listed(self._names.default_schema())
         self._use_default_schema(tree)
@@ -77,19 +71,15 @@ class Binding:
         if rowid is None:
             raise UnsupportedOperationError("table", named.table.name, f"{operation} (no rowid)")
         view = self._view(named.schema.name, f"{_HIDDEN}_target")
-        self._register(named.table, view, arrow_schema, streams=False, time_point=time_point)
+        self._register(named.table, view, arrow_schema, time_point)
         return view, rowid
 
-    def register_rows(self, rows: pa.Table | pa.RecordBatchReader) -> str:
+    def register_rows(self, arrow_schema: pa.Schema, batches: Iterable[pa.RecordBatch] = ()) -> str:
         """Bind rows, and return the name of their view."""
         self._count += 1
         name = f"{_HIDDEN}_{self._count}"
-        self._connection.register(name, rows)
+        self._database.register(name, arrow_schema, batches)
         return f"temp.main.{name}"
-
-    def close(self) -> None:
-        """Give back the memory."""
-        self._held.release()
 
     def _use_default_schema(self, tree: Tree) -> None:
         unqualified = any(not schema for _, schema, _ in syntax.table_names(tree))
@@ -99,23 +89,23 @@ class Binding:
             except (NotFoundError, InvalidRequestError):
                 return  # all of them are names of WITH
             self._make_schema(schema)
-            self._connection.execute(f"USE {quoted(self.catalog, schema)}")
+            self._database.run(f"USE {quoted(self.catalog, schema)}")
 
-    def _add(self, named: Named, *, streams: bool) -> None:
+    def _add(self, named: Named) -> None:
         arrow_schema = without_rowid(current_arrow_schema(self._names.call, named.table))
         self.tables[named.schema.name.lower(), named.table.name.lower()] = arrow_schema
         view = self._view(named.schema.name, named.table.name)
-        self._register(named.table, view, arrow_schema, streams=streams)
+        self._register(named.table, view, arrow_schema)
 
     def _add_listed(self, schema: Schema) -> None:
         """Give the database the tables of a schema, without rows, for a statement that lists them."""
         for table in schema.tables(self._names.call):
             columns = without_rowid(current_arrow_schema(self._names.call, table))
             source = f"{_HIDDEN}_listed"
-            self._connection.register(source, self.columns_for_duckdb(columns).empty_table())
+            self._database.register(source, self.columns_for_duckdb(columns), [])
             view = self._view(schema.name, table.name)
-            self._connection.execute(f"CREATE TABLE {view} AS SELECT * FROM temp.main.{source}")
-            self._connection.unregister(source)
+            self._database.run(f"CREATE TABLE {view} AS SELECT * FROM temp.main.{source}")
+            self._database.unregister(source)
 
     def _view(self, schema: str, table: str) -> str:
         self._make_schema(schema)
@@ -124,44 +114,21 @@ class Binding:
     def _make_schema(self, schema: str) -> None:
         if schema.lower() not in self._schemas:
             self._schemas.add(schema.lower())
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.catalog, schema)}")
+            self._database.run(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.catalog, schema)}")
 
     def _register(
-        self,
-        table: Table,
-        view: str,
-        arrow_schema: pa.Schema,
-        *,
-        streams: bool,
-        time_point: TimePoint | None = None,
+        self, table: Table, view: str, arrow_schema: pa.Schema, time_point: TimePoint | None = None
     ) -> None:
         columns = self.columns_for_duckdb(arrow_schema)
-        source: pa.Table | pa.RecordBatchReader = columns.empty_table()
-        if self._runs:
-            source = self._source(table, columns, time_point)
-            source = source if streams else self._kept(source)
-        name = self.register_rows(source)
-        self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {name}")
+        batches = self._batches(table, columns, time_point) if self._with_rows else ()
+        name = self.register_rows(columns, batches)
+        self._database.run(f"CREATE VIEW {view} AS SELECT * FROM {name}")
 
-    def _source(self, table: Table, columns: pa.Schema, time_point: TimePoint | None) -> pa.RecordBatchReader:
-        options = ScanOptions(columns=tuple(columns.names), time_point=time_point)
-        return pa.RecordBatchReader.from_batches(columns, self._batches(table, columns, options))
-
-    def _batches(self, table: Table, columns: pa.Schema, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, table: Table, columns: pa.Schema, time_point: TimePoint | None
+    ) -> Iterator[pa.RecordBatch]:
         call = self._names.call
-        try:
-            with UserCodeBoundary(call, "table", table.name), table.scan(call, options) as reader:
-                for batch in call.checked(reader):
-                    yield conform_batch(batch.select(columns.names), columns)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self.failure = self.failure or error
-            raise
-
-    def _kept(self, reader: pa.RecordBatchReader) -> pa.Table:
-        batches = []
-        for batch in reader:
-            self._held.add(byte_size(batch))
-            batches.append(batch)
-        return pa.Table.from_batches(batches, reader.schema)
+        options = ScanOptions(columns=tuple(columns.names), time_point=time_point)
+        with UserCodeBoundary(call, "table", table.name), table.scan(call, options) as reader:
+            for batch in call.checked(reader):
+                yield conform_batch(batch.select(columns.names), columns)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sparkport.arrow.conform import batch_of, conform_column
+from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.call import Call
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog
@@ -20,7 +21,7 @@ from sparkport.sql.exact_types import exact_schema
 from sparkport.sql.parameters import value_rows
 from sparkport.sql.syntax import statement_kind
 
-_BATCH_ROWS = 65_536
+_SMALL_BYTES = 8 << 20
 _QUERIES = frozenset({"SELECT", "EXPLAIN"})
 _CHANGES = frozenset({"INSERT", "UPDATE", "DELETE"})
 _DEFINITIONS = frozenset({"CREATE", "DROP", "ALTER"})
@@ -40,8 +41,8 @@ class CatalogSql:
             kind = _kind(statement)
             if kind in _DEFINITIONS:
                 return SqlDescription(None, pa.schema([]))
-            with DATABASES.borrow(call) as connection:
-                analysis = Analysis(connection, call, self._catalog, statement, 0)
+            with DATABASES.borrow(call) as database:
+                analysis = Analysis(database, call, self._catalog, statement, with_rows=False)
                 if kind in _CHANGES:
                     return SqlDescription(None, change_runs.parameters(analysis))
                 return analysis.describe_query(parameters)
@@ -63,38 +64,41 @@ class CatalogSql:
             kind = _kind(statement)
             if kind in _QUERIES:
                 raise InvalidRequestError("the statement returns rows; run it as a query")
-            with DATABASES.borrow(call) as connection:
-                analysis = Analysis(connection, call, self._catalog, statement, _runs(parameters))
-                with analysis.running():
-                    if kind in _CHANGES:
-                        return change_runs.run(analysis, parameters)
-                    value_rows(parameters, 0)
-                    return definition_runs.run(analysis)
+            with DATABASES.borrow(call) as database:
+                analysis = Analysis(database, call, self._catalog, statement, with_rows=True)
+                if kind in _CHANGES:
+                    return change_runs.run(analysis, parameters)
+                value_rows(parameters, 0)
+                return definition_runs.run(analysis)
 
     def _rows(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield an empty batch that tells the columns, then the rows."""
+        """Yield an empty batch that tells the columns, then the rows.
+
+        A small result is complete before its first row is sent: a client that stalls holds no database.
+        """
+        waiting: list[pa.RecordBatch] = []
+        size = 0
         with contextlib.ExitStack() as stack:
             stack.enter_context(translated(call))
-            connection = stack.enter_context(DATABASES.borrow(call))
-            analysis = Analysis(connection, call, self._catalog, statement, _runs(parameters))
-            stack.enter_context(analysis.running())
+            database = stack.enter_context(DATABASES.borrow(call))
+            analysis = Analysis(database, call, self._catalog, statement, with_rows=True)
             query = analysis.query()
             arrow_schema: pa.Schema | None = None
             for values in value_rows(parameters, len(query.parameters)):
-                result = connection.execute(statement.text, values)
-                reader = result.fetch_record_batch(_BATCH_ROWS)
+                reader = database.execute(statement.text, values)
                 if arrow_schema is None:
                     arrow_schema = exact_schema(query.tree, reader.schema, analysis.binding.tables)
                     yield pa.RecordBatch.from_pylist([], arrow_schema)
                 for batch in call.checked(reader):
                     columns = map(conform_column, batch.columns, arrow_schema)
-                    yield batch_of(list(columns), arrow_schema, batch.num_rows)
-
-
-def _runs(parameters: pa.RecordBatch | None) -> int:
-    return parameters.num_rows if parameters is not None and parameters.num_columns else 1
+                    waiting.append(batch_of(list(columns), arrow_schema, batch.num_rows))
+                    size += byte_size(waiting[-1])
+                    if size > _SMALL_BYTES:
+                        yield from waiting
+                        waiting.clear()
+        yield from waiting
 
 
 def _kind(statement: SqlStatement) -> str:

@@ -25,8 +25,6 @@ from sparkport.sql.parameters import parameter_schema, value_rows
 from sparkport.sql.syntax import Tree
 from sparkport.toolkit import buffered
 
-_BATCH_ROWS = 65_536
-
 
 def parameters(analysis: Analysis) -> pa.Schema:
     """Return the parameters of an INSERT, UPDATE or DELETE, which is analysed but not run."""
@@ -57,8 +55,7 @@ class _Lowered:
 
 
 def _fetched(analysis: Analysis, query: str, values: list[Any]) -> Iterator[pa.RecordBatch]:
-    result = analysis.connection.execute(query, values)
-    return analysis.call.checked(result.fetch_record_batch(_BATCH_ROWS))
+    return analysis.call.checked(analysis.database.execute(query, values))
 
 
 def _lower(analysis: Analysis, parsed: Change, values: pa.RecordBatch | None) -> _Lowered:
@@ -79,12 +76,12 @@ def _lower_insert(
 ) -> _Lowered:
     call, table = analysis.call, named.table
     columns = without_rowid(current_arrow_schema(call, table))
-    tree = syntax.parse_query(analysis.connection, parsed.query)
+    tree = syntax.parse_query(analysis.database, parsed.query)
     analysis.binding.bind(tree)
     given = list(parsed.columns) or columns.names
     if parsed.by_name:
-        described = analysis.connection.execute(f"SELECT * FROM (\n{parsed.query}\n) LIMIT 0")
-        given = described.fetch_arrow_table().schema.names
+        described = analysis.database.execute(f"SELECT * FROM (\n{parsed.query}\n) LIMIT 0")
+        given = described.table().schema.names
     hints = _insert_hints(tree, [columns.field(name) for name in _spelled(columns, given)])
     query = insert_query(parsed, columns, _type_names(analysis, columns), given)
     declared = _declared(tree, analysis, hints)
@@ -94,7 +91,8 @@ def _lower_insert(
         assert values is not None
         value_rows(values.slice(0, 0), len(declared))  # the right number of them
         names = [f"p{number}" for number in range(values.num_columns)]
-        view = analysis.binding.register_rows(pa.Table.from_batches([values]).rename_columns(names))
+        renamed = values.rename_columns(names)
+        view = analysis.binding.register_rows(renamed.schema, [renamed])
         query = insert_query(
             Insert(parsed.target, parsed.columns, f"SELECT * FROM {view}", by_name=False),
             columns,
@@ -148,7 +146,7 @@ def _lower_delete(analysis: Analysis, parsed: Delete, named: Named) -> _Lowered:
 
 def _bound(analysis: Analysis, query: str, view: str) -> Tree:
     """Bind the tables that a lowered query names beside its target."""
-    tree = syntax.parse_query(analysis.connection, query)
+    tree = syntax.parse_query(analysis.database, query)
     target = view.rpartition(".")[2].strip('"')
     others = [node for node in syntax.nodes(tree) if node.get("type") == "BASE_TABLE"]
     analysis.binding.bind(
@@ -216,8 +214,8 @@ def _is_parameters(tree: Tree, count: int) -> bool:
 
 def _type_names(analysis: Analysis, columns: pa.Schema) -> dict[str, str]:
     """Return the names of DuckDB's types of columns."""
-    view = analysis.binding.register_rows(analysis.binding.columns_for_duckdb(columns).empty_table())
-    rows = analysis.connection.execute(f"DESCRIBE SELECT * FROM {view}").fetchall()
+    view = analysis.binding.register_rows(analysis.binding.columns_for_duckdb(columns))
+    rows = analysis.database.execute(f"DESCRIBE SELECT * FROM {view}").rows()
     return {field.name: row[1] for field, row in zip(columns, rows, strict=True)}
 
 

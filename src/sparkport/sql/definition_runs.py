@@ -39,13 +39,11 @@ from sparkport.sql.definitions import (
 )
 from sparkport.toolkit import buffered
 
-_BATCH_ROWS = 65_536
-
 
 def run(analysis: Analysis) -> int:
     """Run a statement of DDL; return how many rows a CREATE TABLE AS has written, else 0."""
     call, names, catalog = analysis.call, analysis.names, analysis.catalog
-    definition = parse_definition(analysis.connection, analysis.statement.text)
+    definition = parse_definition(analysis.database, analysis.statement.text)
     match definition:
         case CreateTable():
             return _create_table(analysis, definition)
@@ -105,7 +103,7 @@ def _create_table(analysis: Analysis, definition: CreateTable) -> int:
     schema = _dynamic(analysis.names.schema(definition.name[:-1]), "CREATE TABLE")
     name = definition.name[-1]
     if not definition.query:
-        arrow_schema, options = read_columns(analysis.connection, definition)
+        arrow_schema, options = read_columns(analysis.database, definition)
         schema.create_table(call, name, arrow_schema, options)
         return 0
     if definition.on_conflict is not OnConflict.ERROR:
@@ -120,14 +118,14 @@ def _create_table(analysis: Analysis, definition: CreateTable) -> int:
 def _create_table_as(analysis: Analysis, schema: DynamicSchema, name: str, query: str) -> int:
     """Create a table with the rows of a query; drop it again if they fail."""
     call = analysis.call
-    tree = syntax.parse_query(analysis.connection, query)
+    tree = syntax.parse_query(analysis.database, query)
     analysis.binding.bind(tree)
-    reader = analysis.connection.execute(query).fetch_record_batch(_BATCH_ROWS)
+    reader = analysis.database.execute(query)
     columns = reader.schema
     table = schema.create_table(call, name, columns, CreateTableOptions())
     try:
         statement = buffered.begin_insert(call, table, returning=False)
-        with committed(statement, call.check) as outcome:
+        with committed(statement, analysis.call.check) as outcome:
             for batch in call.checked(reader):
                 statement.write(conform_batch(batch, columns))
     except BaseException:

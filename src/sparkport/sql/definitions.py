@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
 from sparkport.catalog.ddl import (
@@ -26,6 +25,7 @@ from sparkport.catalog.ddl import (
     TableChange,
 )
 from sparkport.errors import InvalidRequestError, NotImplementedByServerError
+from sparkport.sql.database import Database
 from sparkport.sql.names import quoted
 from sparkport.sql.tokens import Cursor, tokenize
 
@@ -80,7 +80,7 @@ class AlterTable:
 Definition = CreateTable | CreateSchema | DropTable | DropSchema | AlterTable
 
 
-def parse_definition(connection: duckdb.DuckDBPyConnection, sql: str) -> Definition:
+def parse_definition(database: Database, sql: str) -> Definition:
     """Return what a statement of DDL asks for. Raises for what is not offered."""
     cursor = Cursor(sql, tokenize(sql))
     refused = next((token for token in cursor.tokens if token.is_word(*_REFUSED)), None)
@@ -93,31 +93,29 @@ def parse_definition(connection: duckdb.DuckDBPyConnection, sql: str) -> Definit
     cursor.expect("ALTER", "TABLE")
     if_exists = cursor.skip("IF", "EXISTS")
     name = cursor.names()
-    change = _alteration(connection, cursor)
+    change = _alteration(database, cursor)
     cursor.end()
     return AlterTable(name, if_exists, change)
 
 
-def read_columns(
-    connection: duckdb.DuckDBPyConnection, definition: CreateTable
-) -> tuple[pa.Schema, CreateTableOptions]:
+def read_columns(database: Database, definition: CreateTable) -> tuple[pa.Schema, CreateTableOptions]:
     """Return the columns and constraints of a CREATE TABLE, as DuckDB understands them."""
-    connection.execute("USE memory")
-    connection.execute(f"CREATE TABLE {_SCRATCH} {definition.columns}")
+    database.run("USE memory")
+    database.run(f"CREATE TABLE {_SCRATCH} {definition.columns}")
     try:
-        arrow_schema = connection.execute(f"SELECT * FROM {_SCRATCH} LIMIT 0").fetch_arrow_table().schema
-        columns = connection.execute(
+        arrow_schema = database.execute(f"SELECT * FROM {_SCRATCH} LIMIT 0").table().schema
+        columns = database.execute(
             "SELECT column_default, is_nullable FROM duckdb_columns() WHERE table_name = ?"
             " ORDER BY column_index",
             [_SCRATCH],
-        ).fetchall()
-        constraints = connection.execute(
+        ).rows()
+        constraints = database.execute(
             "SELECT constraint_type, expression, constraint_column_names FROM duckdb_constraints()"
             " WHERE table_name = ?",
             [_SCRATCH],
-        ).fetchall()
+        ).rows()
     finally:
-        connection.execute(f"DROP TABLE {_SCRATCH}")
+        database.run(f"DROP TABLE {_SCRATCH}")
     fields = [
         field.with_metadata({"default": default} if default is not None else None)
         for field, (default, _) in zip(arrow_schema, columns, strict=True)
@@ -161,10 +159,10 @@ def _drop(cursor: Cursor) -> Definition:
     return DropSchema(name, if_exists, cascade) if is_schema else DropTable(name, if_exists)
 
 
-def _alteration(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> TableChange:
+def _alteration(database: Database, cursor: Cursor) -> TableChange:
     if cursor.skip("RENAME", "TO"):
         return RenameTable(cursor.name())
-    kinds: dict[str, Callable[[duckdb.DuckDBPyConnection, Cursor], TableChange]] = {
+    kinds: dict[str, Callable[[Database, Cursor], TableChange]] = {
         "ADD": _add_column,
         "DROP": _drop_column,
         "RENAME": _rename_column,
@@ -176,13 +174,13 @@ def _alteration(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> TableC
         raise _not_offered("ALTER TABLE", cursor)
     cursor.at += 1
     cursor.skip("COLUMN")
-    return kind(connection, cursor)
+    return kind(database, cursor)
 
 
-def _add_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> AddColumn:
+def _add_column(database: Database, cursor: Cursor) -> AddColumn:
     if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
     definition = CreateTable((), OnConflict.ERROR, f"(\n{cursor.rest()}\n)", "")
-    arrow_schema, options = read_columns(connection, definition)
+    arrow_schema, options = read_columns(database, definition)
     if len(arrow_schema) != 1 or options.primary_key or options.unique_keys or options.check_constraints:
         raise InvalidRequestError("ADD COLUMN adds one column without constraints but NOT NULL")
     return AddColumn(
@@ -190,21 +188,21 @@ def _add_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> AddCol
     )
 
 
-def _drop_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> RemoveColumn:
-    del connection
+def _drop_column(database: Database, cursor: Cursor) -> RemoveColumn:
+    del database
     if_exists = cursor.skip("IF", "EXISTS")
     name = cursor.name()
     return RemoveColumn(name, if_exists, cascade=cursor.skip("CASCADE"))
 
 
-def _rename_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> RenameColumn:
-    del connection
+def _rename_column(database: Database, cursor: Cursor) -> RenameColumn:
+    del database
     name = cursor.name()
     cursor.expect("TO")
     return RenameColumn(name, cursor.name())
 
 
-def _alter_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> TableChange:
+def _alter_column(database: Database, cursor: Cursor) -> TableChange:
     name = cursor.name()
     if cursor.skip("SET", "DEFAULT"):
         return SetDefault(name, cursor.rest())
@@ -219,7 +217,7 @@ def _alter_column(connection: duckdb.DuckDBPyConnection, cursor: Cursor) -> Tabl
     kind = cursor.until("USING")
     expression = cursor.rest() if cursor.skip("USING") else ""
     columns = CreateTable((), OnConflict.ERROR, f"({quoted(name)} {kind})", "")
-    arrow_schema, _ = read_columns(connection, columns)
+    arrow_schema, _ = read_columns(database, columns)
     return ChangeColumnType(name, arrow_schema.field(0).type, expression)
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 
 import duckdb
 
 from sparkport.catalog.call import Call
 from sparkport.errors import (
+    DeadlineExceededError,
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
     PermissionDeniedError,
     SparkportError,
 )
-from sparkport.sql.databases import memory_limit_megabytes
+from sparkport.sql.database import DatabaseGoneError
+from sparkport.sql.databases import MAX_SECONDS, memory_limit_megabytes
 
 _MAX_MESSAGE = 600
 _MISSING_COLUMN = re.compile(r'Referenced column "(?P<name>[^"]+)" (?:was )?not found')
@@ -27,22 +30,26 @@ _QUOTED = re.compile(r'"([^"]+)"')
 
 @contextlib.contextmanager
 def translated(call: Call) -> Iterator[None]:
-    """Turn errors of DuckDB into those of this package, and an interrupt into the end of the call."""
+    """Turn errors of DuckDB into those of this package, and the end of its process into that of the call."""
+    started = time.monotonic()
     try:
         yield
-    except duckdb.InterruptException as error:
+    except DatabaseGoneError as error:
         call.check()
-        raise LimitExceededError("the statement was interrupted") from error
+        if time.monotonic() - started >= MAX_SECONDS:
+            raise DeadlineExceededError(
+                f"the statement took longer than {MAX_SECONDS:g} seconds, the limit of this server"
+            ) from error
+        raise _out_of_memory() from error
     except duckdb.OutOfMemoryException as error:
-        raise LimitExceededError(
-            f"the statement needs more than {memory_limit_megabytes()} MB of memory"
-        ) from error
+        raise _out_of_memory() from error
     except duckdb.Error as error:
         call.check()
         raise _translated(error) from error
-    except RuntimeError as error:  # what DuckDB raises for an interrupt while rows are fetched
-        call.check()
-        raise InvalidRequestError(_shown(str(error))) from error
+
+
+def _out_of_memory() -> LimitExceededError:
+    return LimitExceededError(f"the statement needs more than {memory_limit_megabytes()} MB of memory")
 
 
 def _translated(error: duckdb.Error) -> SparkportError:

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from sparkport.errors import InvalidRequestError, PermissionDeniedError
+from sparkport.sql.database import Database
 
 MAX_LENGTH = 1 << 20
 """The maximal number of characters of a statement."""
@@ -37,12 +38,11 @@ def statement_kind(sql: str) -> str:
     return str(statements[0].type.name)
 
 
-def parse_query(connection: duckdb.DuckDBPyConnection, sql: str) -> Tree:
+def parse_query(database: Database, sql: str) -> Tree:
     """Return the syntax tree of a query. Raises for what is none, or calls functions that are refused."""
-    row = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
-    assert row is not None
+    ((serialized,),) = database.execute("SELECT json_serialize_sql(?)", [sql]).rows()
     try:
-        tree: Tree = json.loads(row[0])
+        tree: Tree = json.loads(serialized)
     except RecursionError as error:
         raise InvalidRequestError("the statement is nested too deeply") from error
     if tree["error"]:
@@ -89,9 +89,3 @@ def common_tables(tree: Tree) -> set[str]:
 def lists_tables(tree: Tree) -> bool:
     """Return whether a query is SHOW TABLES or the like."""
     return any(node.get("type") == "SHOW_REF" and node.get("table_name") for node in nodes(tree))
-
-
-def is_plain(tree: Tree) -> bool:
-    """Return whether a query names one table, and has no subquery that could read it again."""
-    selections = [node for node in nodes(tree) if str(node.get("type", "")).endswith("_NODE")]
-    return len(selections) == 1 and len(table_names(tree)) == 1

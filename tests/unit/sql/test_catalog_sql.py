@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
+from sparkport.app.overlay import overlay
 from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions, SqlStatement
 from sparkport.errors import (
     CancelledError,
@@ -297,3 +299,51 @@ def test_tables_of_users_can_be_queried() -> None:
         made.update("INSERT INTO numbers VALUES (3)")
     with pytest.raises(UserCodeError, match="no luck"):
         made.engine.query_sql(Call(), SqlStatement("SELECT * FROM broken", "db1"), None).read_all()
+
+
+def test_a_table_that_fails_half_way_commits_nothing(catalog: MemoryCatalog) -> None:
+    """Rows that a table has given before it failed are neither inserted nor made into a table."""
+
+    def half() -> pa.RecordBatchReader:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"a": [1, 2]})
+            raise RuntimeError("no luck")
+
+        return pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
+
+    own = (
+        CatalogBuilder().schema("own").table("half", reader=half, arrow_schema=pa.schema([("a", pa.int64())]))
+    )
+    made = Sql(CatalogSql(overlay(catalog, own.build())))
+    made.update("CREATE TABLE main.t (a BIGINT)")
+
+    for text in (
+        "INSERT INTO main.t SELECT a FROM own.half",
+        "CREATE TABLE main.u AS SELECT a FROM own.half",
+    ):
+        with pytest.raises(UserCodeError, match="no luck"):
+            made.update(text)
+    assert made.rows("SELECT count(*) AS n FROM main.t") == [{"n": 0}]
+    with pytest.raises(NotFoundError):
+        made.rows("SELECT * FROM main.u")
+
+
+def test_one_value_cannot_take_the_memory_of_the_server(sql: Sql) -> None:
+    """A value that DuckDB would compute for minutes without a look at interrupts is refused."""
+    for text in (
+        "SELECT repeat('x', 2000000000)",
+        "SELECT list_reduce(range(100000000), lambda x, y: x + y)",
+    ):
+        with pytest.raises(LimitExceededError):
+            sql.query(text)
+    assert sql.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_a_limit_ends_a_stream_early(catalog: MemoryCatalog) -> None:
+    """A statement that reads only some of the rows of a table leaves the database usable."""
+    made = Sql(CatalogSql(catalog))
+    made.update("CREATE TABLE big AS SELECT range AS n, repeat('x', 100) AS x FROM range(300000)")
+
+    for _ in range(3):
+        assert len(made.rows("SELECT n FROM big LIMIT 2")) == 2
+    assert made.rows("SELECT count(*) AS n FROM big") == [{"n": 300_000}]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sparkport.catalog.transactions import TransactionManager, TransactionMode
-from sparkport.errors import NotImplementedByServerError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
@@ -25,18 +24,6 @@ def end_transaction(context: ServerContext, request: Request, body: EndTransacti
         manager.commit_transaction(request.call, body.transaction_id)
     else:
         manager.rollback_transaction(request.call, body.transaction_id)
-
-
-def no_savepoints(context: ServerContext, request: Request, body: bytes) -> None:
-    """Refuse a savepoint."""
-    del context, request, body
-    raise NotImplementedByServerError("savepoints are not offered")
-
-
-def no_substrait(context: ServerContext, request: Request, body: bytes) -> None:
-    """Refuse a plan of Substrait."""
-    del context, request, body
-    raise NotImplementedByServerError("plans of Substrait are not offered; send SQL")
 
 
 def cancel(context: ServerContext, request: Request, tickets: list[bytes]) -> None:
