@@ -30,7 +30,7 @@ PROTOCOLS = [
 def test_every_protocol_is_covered() -> None:
     """The list below is not empty by accident."""
     assert {Catalog, Schema, Table, DynamicTable, Statement, TransactionManager} <= set(PROTOCOLS)
-    assert len(PROTOCOLS) == 30
+    assert len(PROTOCOLS) == 31
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
