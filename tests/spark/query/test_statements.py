@@ -74,8 +74,9 @@ def test_parameters_are_literals(connection: adbc.Connection, prices: str) -> No
         assert cursor.fetchall() == [values]
 
 
-def test_parameters_are_described(catalog: SparkCatalog, prices: str) -> None:
-    """A parameter has the type of the column that it is compared with."""
+def test_parameters_are_described(catalog: SparkCatalog, schema: SparkSchema, prices: str) -> None:
+    """A parameter has the type of the column that it is compared with, whatever other tables have."""
+    schema.create_table(Call(), "before", pa.schema([("n", pa.string())]), CreateTableOptions())
     statement = SqlStatement(f"SELECT text FROM {prices} WHERE price >= ? AND ? = n AND text LIKE ?", "lake")
     described = catalog.describe_sql(Call(), statement, None)
 

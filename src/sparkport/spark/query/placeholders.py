@@ -29,6 +29,11 @@ _UNKNOWN = pa.string()
 _PARAMETER = "?"
 
 
+def names_in(sql: str) -> frozenset[str]:
+    """Return all names in a query, in lower case: of tables, columns, functions and words of SQL."""
+    return frozenset(match.group().strip("`").replace("``", "`").lower() for match in _TOKEN.finditer(sql))
+
+
 def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
     """Return a field for each parameter, of the type of the column that it is compared with, else a text.
 

@@ -12,7 +12,7 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import NotImplementedByServerError, SparkportError, UnsupportedOperationError
-from sparkport.spark.query.placeholders import parameter_schema, with_values
+from sparkport.spark.query.placeholders import names_in, parameter_schema, with_values
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 
 
@@ -34,7 +34,7 @@ class SparkSql:
         )
         columns = self._query.schema_for_parameters(call, [with_values(statement.text, values)])
         if len(declared):
-            declared = parameter_schema(statement.text, self._column_types(call))
+            declared = parameter_schema(statement.text, self._column_types(call, names_in(statement.text)))
         return SqlDescription(columns, declared)
 
     def query(
@@ -63,11 +63,15 @@ class SparkSql:
             with self._query.execute(call, [text], ScanOptions()) as reader:
                 yield from reader
 
-    def _column_types(self, call: Call) -> dict[str, pa.DataType]:
-        """Return the types of columns by their names, of tables whose logs can be read."""
+    def _column_types(self, call: Call, names: frozenset[str]) -> dict[str, pa.DataType]:
+        """Return the types of columns by their names, of tables with these names whose logs can be read."""
         types: dict[str, pa.DataType] = {}
-        for schema in self._catalog.schemas(call):
+        # The schema may be left out if it is the default one.
+        schemas = [s for s in self._catalog.schemas(call) if s.name.lower() in names | {DEFAULT_SCHEMA}]
+        for schema in schemas:
             for table in schema.tables(call):
+                if table.name.lower() not in names:
+                    continue
                 try:
                     columns = table.arrow_schema
                 except SparkportError:  # another's table, which does not matter here
