@@ -162,20 +162,29 @@ def _temporary_file(root: str, version: int, data: bytes) -> Iterator[str]:
 
 def _publish(path: str, root: str, version: int) -> bool:
     """Give a file the name of a version; return whether that was free."""
-    name, previous = commit_name(version), commit_name(version - 1)
+    target, previous = f"{root}/_delta_log/{commit_name(version)}", commit_name(version - 1)
     with server_commits(root):
         if not os.path.exists(f"{root}/_delta_log/{previous}"):  # noqa: PTH110
             # Cleaned up after a checkpoint; or another table has come to the folder.
             raise SparkRequiredError(root, f"{previous} is not there")
         try:
-            os.link(path, f"{root}/_delta_log/{name}")
-        except FileExistsError:
-            return False
+            os.link(path, target)
         except OSError as error:
+            # Over a network the answer may be lost, and the kernel's second try finds the link of the first.
+            if _is_same_file(path, target):
+                return True
+            if isinstance(error, FileExistsError):
+                return False
             if error.errno not in _NO_LINKS:
                 raise
             raise SparkRequiredError(root, "its file system has no hard links") from error
     return True
+
+
+def _is_same_file(path: str, target: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samefile(path, target)  # noqa: PTH121
+    return False
 
 
 def _read(root: str, version: int) -> list[dict[str, Any]] | None:

@@ -253,3 +253,20 @@ def test_lock_of_the_server_ends(table: HandwrittenTable) -> None:
         pass
     with pytest.raises(SparkRequiredError), server_commits(str(table.root / "gone")):
         pass
+
+
+@pytest.mark.parametrize("error", [FileExistsError(errno.EEXIST, "exists"), OSError(errno.EIO, "lost")])
+def test_link_whose_answer_was_lost_is_a_commit(
+    table: HandwrittenTable, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    """Else its files would be removed, or its rows committed twice."""
+    link = os.link
+
+    def lost(source: str, target: str) -> None:
+        link(source, target)
+        raise error
+
+    monkeypatch.setattr(os, "link", lost)
+
+    assert write_commit(new_commit(table, remove("old"), add("new", 2))) == 1
+    assert not (table.root / "_delta_log" / f"{2:020d}.json").exists()
