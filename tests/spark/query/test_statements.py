@@ -20,6 +20,7 @@ from sparkport.errors import (
 )
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
+from sparkport.spark.query.placeholders import parameter_schema, with_values
 
 ROWS = pa.table(
     {
@@ -72,6 +73,22 @@ def test_parameters_are_literals(connection: adbc.Connection, prices: str) -> No
         values = (1.5, True, None, Decimal("2.50"), dt.date(2024, 2, 29), b"\0\xff", 2**40)
         cursor.execute("SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e, ? AS f, ? AS g", values)
         assert cursor.fetchall() == [values]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("SELECT r'\\', '?', ?", 1), ('SELECT R"\\", "?"', 0), ("SELECT '\\'?', ? -- ?\n/* ? */", 1)],
+)
+def test_parameters_are_told_from_texts(text: str, count: int) -> None:
+    """Also in raw literals, in which a backslash is no escape."""
+    assert len(parameter_schema(text, {})) == count
+    assert "NULL" not in with_values(text, [1] * count)
+
+
+def test_nested_comments_and_parameters_do_not_go_together() -> None:
+    """A value could end the comment and go on as SQL."""
+    with pytest.raises(InvalidRequestError, match="comment within a comment"):
+        with_values("SELECT 1 /* /* */ ? */", ["*/ FROM secrets --"])
 
 
 def test_parameters_are_described(catalog: SparkCatalog, schema: SparkSchema, prices: str) -> None:

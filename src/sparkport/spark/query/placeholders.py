@@ -20,7 +20,7 @@ from sparkport.spark.sql_names import literal
 
 # Texts, names and comments, in which a ? is no parameter; then names, comparisons and parameters themselves.
 _TOKEN = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/"""
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/"""
     r"""|\w+|<=>|<=|>=|<>|!=|==|[=<>]|\?|\S""",
     re.DOTALL,
 )
@@ -54,7 +54,11 @@ def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
 def with_values(sql: str, values: Sequence[Any]) -> str:
     """Return the query with literals for its parameters. Raises InvalidRequestError for a wrong number."""
     waiting = list(values)
-    count = sum(match.group() == _PARAMETER for match in _TOKEN.finditer(sql))
+    tokens = [match.group() for match in _TOKEN.finditer(sql)]
+    count = tokens.count(_PARAMETER)
+    if waiting and any(token.startswith("/*") and "/*" in token[2:] for token in tokens):
+        # Where such a comment ends, a value could become a part of the statement.
+        raise InvalidRequestError("a statement with parameters cannot have a comment within a comment")
     if count != len(waiting):
         raise InvalidRequestError(f"the statement has {count} parameters, but {len(waiting)} were given")
     return _TOKEN.sub(
