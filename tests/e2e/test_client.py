@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -58,6 +59,27 @@ def rows(client: Client, table: str = "stock") -> list[dict[str, object]]:
 def pieces(item: str, count: int | None) -> pa.Table:
     """Return one row of stock."""
     return pa.table({"item": [item], "pieces": pa.array([count], pa.int32())}, schema=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        pytest.param(lambda ids: ids, id="ChunkedArray"),
+        pytest.param(lambda ids: ids.combine_chunks(), id="Array"),
+        pytest.param(lambda ids: ids.to_numpy(), id="NumPy"),
+        pytest.param(lambda ids: iter(ids.to_pylist()), id="iterator"),
+    ],
+)
+def test_row_ids_are_taken_as_a_scan_gives_them(shop: Client, convert: Callable[[Any], Any]) -> None:
+    """UPDATE and DELETE take row ids from Arrow, NumPy and any iterable of integers."""
+    scanned = shop.scan("sales", "stock").read_all()
+
+    shop.update("sales", "stock", convert(scanned.column("rowid").slice(0, 1)), pieces("pen", 1))
+    shop.delete("sales", "stock", convert(scanned.column("rowid").slice(1, 1)))
+
+    assert rows(shop) == [{"item": "pen", "pieces": 1}]
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        shop.delete("sales", "stock", pa.array([None, 1]))
 
 
 def test_tables_are_found_and_described(shop: Client) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, SupportsIndex, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,6 +32,7 @@ _MAX_BATCH = 8 << 20
 
 T = TypeVar("T")
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+RowIds: TypeAlias = Iterable[SupportsIndex] | pa.Array | pa.ChunkedArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class Client:
         self,
         schema: str,
         table: str,
-        row_ids: Sequence[int],
+        row_ids: RowIds,
         rows: Rows,
         *,
         returning: bool = False,
@@ -193,7 +195,7 @@ class Client:
             "operation": "update",
             "schema_name": schema,
             "table_name": table,
-            "row_ids": list(row_ids),
+            "row_ids": _plain_ids(row_ids),
             "returning": returning,
             **self._based_on(schema, table, overwrite=overwrite),
         }
@@ -203,7 +205,7 @@ class Client:
         self,
         schema: str,
         table: str,
-        row_ids: Sequence[int],
+        row_ids: RowIds,
         *,
         returning: bool = False,
         key: str = "",
@@ -213,7 +215,7 @@ class Client:
         body = {
             "schema_name": schema,
             "table_name": table,
-            "row_ids": list(row_ids),
+            "row_ids": _plain_ids(row_ids),
             "returning": returning,
             **self._based_on(schema, table, overwrite=overwrite),
         }
@@ -348,6 +350,12 @@ class _Described(msgspec.Struct):
 class _Transaction(msgspec.Struct):
     transaction_id: str
     state: str = ""
+
+
+def _plain_ids(row_ids: RowIds) -> list[int]:
+    """Return row ids as JSON has numbers; they are often those of a scan, in Arrow or NumPy."""
+    values = row_ids.to_pylist() if isinstance(row_ids, pa.Array | pa.ChunkedArray) else row_ids
+    return [operator.index(value) for value in values]
 
 
 def _sent(send: Callable[[], T], *, again: bool) -> T:
