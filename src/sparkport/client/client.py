@@ -23,6 +23,7 @@ from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.protocol import descriptor, flight_data, schemas
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.decoding import decode_json, decode_msgpack
 from sparkport.protocol.descriptor import TableAddress
 from sparkport.protocol.flight_data import Decoder, Encoder
 
@@ -233,14 +234,13 @@ class Client:
         if at is None:
             info = self._info(schema, table)
             endpoints = list(info.endpoint)
-            self._remember(schema, table, msgspec.msgpack.decode(info.app_metadata, type=_Described).version)
+            self._remember(schema, table, decode_msgpack(info.app_metadata, _Described).version)
         else:
             point = {"unit": str(at.unit), "value": at.value}
             body = msgspec.msgpack.encode({"schema": schema, "table": table, "time_point": point})
             answers = self._channel.action("endpoints", body, self._headers)
             endpoints = [
-                pb.FlightEndpoint.FromString(data)
-                for data in msgspec.msgpack.decode(answers[0], type=list[bytes])
+                pb.FlightEndpoint.FromString(data) for data in decode_msgpack(answers[0], list[bytes])
             ]
         streams = [self._stream(endpoint.ticket.ticket) for endpoint in endpoints]
         first = next(streams[0])
@@ -281,7 +281,7 @@ class Client:
         return self._action(action, msgspec.json.encode(body), dict[str, Any])
 
     def _action(self, action: str, body: bytes, shape: type[T]) -> T:
-        return msgspec.json.decode(self._channel.action(action, body, self._headers)[0], type=shape)
+        return decode_json(self._channel.action(action, body, self._headers)[0], shape)
 
     def _info(self, schema: str, table: str) -> pb.FlightInfo:
         path = [self._catalog, schema, table] if self._catalog else [schema, table]
@@ -326,7 +326,7 @@ class Client:
             if failures:
                 raise failures[0] from None
             raise
-        return self._written(command, msgspec.msgpack.decode(result.app_metadata, type=_Written))
+        return self._written(command, decode_msgpack(result.app_metadata, _Written))
 
     def _stream(self, ticket: bytes) -> Iterator[pa.Schema | pa.RecordBatch]:
         """Yield the schema, then the batches."""

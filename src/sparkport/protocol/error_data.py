@@ -12,6 +12,7 @@ import msgspec
 
 from sparkport import errors
 from sparkport.errors import SparkportError
+from sparkport.protocol.decoding import decode_msgpack
 
 TRAILER = "x-sparkport-error-bin"
 
@@ -62,7 +63,7 @@ def _valid(value: Any) -> Any:  # noqa: ANN401  (a field of any error)
 def decode(data: bytes, text: str) -> SparkportError | None:
     """Return the error with a server's sentence; None for a class that this version does not know."""
     try:
-        wire = msgspec.msgpack.decode(data, type=_Wire)
+        wire = decode_msgpack(data, _Wire)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     error_class = _CLASSES.get(wire.error)

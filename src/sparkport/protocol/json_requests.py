@@ -19,6 +19,7 @@ from sparkport.catalog import ddl
 from sparkport.catalog.scan import TimePoint
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.protocol import msgpack, requests, schemas, type_grammar
+from sparkport.protocol.decoding import decode_json
 from sparkport.protocol.names import Name, explain
 from sparkport.protocol.requests import (
     AlterTableRequest,
@@ -389,7 +390,7 @@ def _decode(body: bytes, shape: type[T]) -> T:
     if body.count(b",") > 2 * _MAX_ROW_IDS:
         raise LimitExceededError(_TOO_MANY_ROW_IDS)
     try:
-        return msgspec.json.decode(body, type=shape)
+        return decode_json(body, shape)
     except RecursionError as error:
         raise LimitExceededError("the JSON request is nested too deeply") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from sparkport.errors import InvalidRequestError
+from sparkport.protocol.decoding import decode_msgpack
 from sparkport.protocol.names import explain
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ def decode(body: bytes, shape: type[T]) -> T:
     repeated keys are allowed.
     """
     try:
-        return msgspec.msgpack.decode(body, type=shape)
+        return decode_msgpack(body, shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequestError(f"malformed request body: {explain(error)}") from error
 

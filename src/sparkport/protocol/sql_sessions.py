@@ -15,6 +15,7 @@ import msgspec
 
 from sparkport.errors import InvalidRequestError
 from sparkport.protocol import flight_sql_pb2 as sql
+from sparkport.protocol.decoding import decode_msgpack
 from sparkport.protocol.sql_commands import parse
 
 COOKIE = "arrow_flight_session_id"
@@ -39,7 +40,7 @@ def read_cookie(header: str) -> Session:
         return Session()
     try:
         data = base64.urlsafe_b64decode(morsel.value)
-        return msgspec.msgpack.decode(data, type=Session)
+        return decode_msgpack(data, Session)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
         raise InvalidRequestError("the session is not one of this server; open another one") from error
 

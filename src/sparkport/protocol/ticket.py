@@ -13,6 +13,7 @@ import msgspec
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.scan import ScanSlice, TimePoint, TimeUnit
 from sparkport.errors import InvalidRequestError
+from sparkport.protocol.decoding import decode_msgpack
 
 _MAC_BYTES = 32
 
@@ -96,7 +97,7 @@ class TicketSigner:
         if not hmac.compare_digest(mac, self._mac(payload, principal)):
             raise InvalidRequestError("the ticket is not valid; request a new one with GetFlightInfo")
         try:
-            expires, ticket = msgspec.msgpack.decode(payload, type=tuple[int, Ticket])
+            expires, ticket = decode_msgpack(payload, tuple[int, Ticket])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
                 "the ticket was issued by another version of the server; request a new one with GetFlightInfo"
