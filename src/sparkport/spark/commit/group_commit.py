@@ -101,7 +101,7 @@ class CommitQueue:
         *,
         joins_keys: bool = True,
         commits_alone: bool = False,
-        prepare: Callable[[], None] = lambda: None,
+        prepare: Callable[[Call], None] = lambda _: None,
     ) -> None:
         """`prepare` runs before each commit."""
         self.table_id = table_id
@@ -210,7 +210,7 @@ class CommitQueue:
     ) -> CommitResult:
         """Commit without Spark, which takes a few milliseconds and is not interrupted; else by Spark."""
         root, table = self._log.root, self._table
-        self._prepare()
+        self._prepare(call)
         if alone is not None and self._commits_alone:
             call.check()
             try:

@@ -85,14 +85,23 @@ class Journal:
     def reading(self, call: Call) -> Iterator[None]:
         """Keep transactions from being published while a moment of all tables is taken.
 
-        What a server that died has left half done is completed first.
+        What a server that died has left half done is completed first. Whoever publishes holds the folder
+        before there is a record: one that is found here is of a server that died, and perhaps another
+        server is about to complete it.
         """
         while True:
             self.recover()
             with self._held(call, fcntl.LOCK_SH):
-                if not self._orphans():
+                if self.is_clear():
                     yield
                     return
+            call.check()
+            time.sleep(_POLL_SECONDS)
+
+    def settle(self, call: Call) -> None:
+        """Return when nothing is left half done."""
+        with self.reading(call):
+            return
 
     def publish(self, call: Call, commits: Sequence[TableCommit]) -> None:
         """Make all commits, in the moment of which no transaction begins.
@@ -173,14 +182,20 @@ class Journal:
         except NotFoundError:
             return False
 
+    def is_clear(self) -> bool:
+        """Return whether there is no record."""
+        return not self._records()
+
     def _orphans(self) -> list[Path]:
         """Return the records that nobody holds."""
+        return [path for path in self._records() if _is_free(path)]
+
+    def _records(self) -> list[Path]:
         try:
-            names = os.listdir(self._folder)  # noqa: PTH208  (at the beginning of every transaction)
+            names = os.listdir(self._folder)  # noqa: PTH208  (before every commit)
         except FileNotFoundError:
             return []
-        records = [self._folder / name for name in names if name.endswith(_SUFFIX)]
-        return [path for path in records if _is_free(path)]
+        return [self._folder / name for name in names if name.endswith(_SUFFIX)]
 
     @contextlib.contextmanager
     def _held(self, call: Call, mode: int) -> Iterator[None]:
@@ -309,7 +324,7 @@ def _adopted(path: Path) -> Iterator[dict[str, Any] | None]:
             "a transaction of a server that died could not be completed; the next use tries again",
             reason=f"{type(error).__name__}: {error}",
         )
-        raise
+        raise UnavailableError("a transaction of a server that died could not be completed yet") from error
     finally:
         os.close(opened)
 

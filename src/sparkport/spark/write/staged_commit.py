@@ -51,7 +51,7 @@ def publish(engine: Engine, journal: Journal, call: Call, changes: Sequence[Stag
     """
     tables = [staged for staged in changes if isinstance(staged, StagedTable)]
     tables.sort(key=lambda staged: staged.root)
-    journal.recover()
+    journal.settle(call)
     with contextlib.ExitStack() as held, writing():
         for staged in tables:
             commits = engine.commits(staged.root, staged.table_id, str(staged.table))
@@ -71,7 +71,7 @@ def _publish_when_current(journal: Journal, call: Call, tables: Sequence[StagedT
             with holding_logs(logs, call.check):
                 if number == _MAX_TRIES - 1:
                     ready = [one if one.is_current else _rebased(call, one.staged) for one in ready]
-                if all(one.is_current for one in ready):
+                if journal.is_clear() and all(one.is_current for one in ready):
                     commits = [commit for one in ready if (commit := one.commit()).is_needed]
                     call.check()  # from here on it is done
                     if commits:
@@ -79,6 +79,8 @@ def _publish_when_current(journal: Journal, call: Call, tables: Sequence[StagedT
                     return
         except SparkRequiredError as error:
             raise ConflictError(tables[0].table.name, str(error)) from error
+        journal.settle(call)
+    raise ConflictError(tables[0].table.name, "other writers were faster each time")
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,11 @@ class StagedTable(StagedChanges):
         """Take over the rows of a closed stage as files."""
         if stage.is_small:
             return self.write_rows(stage.read())
+        if stage.layout is None:
+            raise PreconditionError(
+                f"too many rows at once for a transaction on table '{self.table.name}': only Spark can write them,"
+                " because of the names of its columns"
+            )
         return list(stage.publish(Path(self.made_folder())))
 
     def add(
