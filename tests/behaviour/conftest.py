@@ -33,12 +33,10 @@ CATALOGS: dict[str, Callable[[pytest.FixtureRequest], FullCatalog]] = {"memory":
 # A statement of Spark's takes a good part of a second: what is tried on every type in turn, or at
 # random by the hundred, has tests of its own in tests/spark.
 _TOO_MANY = "too many statements for Spark"
-_NO_STAGING = "the Spark engine has no staged transactions"
 _NO_DISTINCT = "the log does not count distinct values"
 _NO_EMPTY_COMMIT = "a statement without rows makes no version"
 _NOT_ON_SPARK: dict[str, str] = {
     "test_types": _TOO_MANY,
-    "test_staged_transactions": _NO_STAGING,
     "test_random_statements_agree_with_a_dictionary": _TOO_MANY,
     "test_empty_insert_is_a_statement": _NO_EMPTY_COMMIT,
     "test_many_small_batches_become_one_statement": _NO_EMPTY_COMMIT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -106,7 +107,7 @@ class Lakehouse:
             transaction_idle_seconds=transaction_idle,
             trash_hours=trash_hours,
         )
-        self._upkeep = Upkeep(self._engine.warehouse.root, self._engine.trash)
+        self._upkeep = Upkeep(self._engine.warehouse.root, self._engine.trash, self._recover)
         self.catalog = SparkCatalog(self._engine, FunctionFlags(functions, allow_query, query_timeout))
         self._others: dict[str, Catalog] = {}
         if self._lease.is_first:
@@ -138,10 +139,20 @@ class Lakehouse:
         self._lease.release()
         self._upkeep.stop()
 
+    def _recover(self) -> None:
+        """Complete the transactions of servers that died, then remove what else they have left."""
+        journal = self._engine.journal
+        try:
+            with journal.reading(Call()) if journal else contextlib.nullcontext():
+                remove_orphaned_stages(self._engine.staging)
+        except (SparkportError, OSError) as error:
+            # What a transaction may still need stays; the upkeep tries again.
+            _log.warning("files of dead servers are not removed", reason=f"{type(error).__name__}: {error}")
+
     def _settle(self) -> None:
         call = Call()
         remove_orphaned_spools()
-        remove_orphaned_stages(self._engine.staging)
+        self._recover()
         try:
             with self._bar:
                 self._host.session(call)

@@ -71,9 +71,12 @@ class TransactionManager(Protocol):
         raise NotImplementedError
 
 
-def offers_staged(manager: TransactionManager) -> bool:
-    """Return whether a manager begins staged transactions; one that does not has `offers_staged = False`."""
-    return bool(getattr(manager, "offers_staged", True))
+def offers_staged_sql(manager: TransactionManager) -> bool:
+    """Return whether statements in SQL take part in staged transactions.
+
+    A manager whose catalog runs them outside of transactions has `offers_staged_sql = False`.
+    """
+    return bool(getattr(manager, "offers_staged_sql", True))
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from sparkport.spark.commit.group_commit import CommitQueue
+from sparkport.spark.commit.journal import Journal
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.snapshot import Reader
@@ -15,6 +16,7 @@ from sparkport.spark.row_ids.allocator import RowIdAllocator
 from sparkport.spark.row_ids.provisional import greatest_id
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
+from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.warehouse.listing import Warehouse
 from sparkport.spark.warehouse.snapshots import SparkTransactions
 from sparkport.spark.warehouse.trash import Trash
@@ -46,7 +48,11 @@ class Engine:
         self.reader = Reader(self.jobs, sizes or SplitSizes(), read_mode)
         self.warehouse = Warehouse(warehouse or host.settings.warehouse)
         self.trash = Trash(self.warehouse.root, trash_hours)
-        self.transactions = SparkTransactions(self.warehouse, idle_seconds=transaction_idle_seconds)
+        root = self.warehouse.root
+        self.journal = Journal(root, self.log) if is_local(root) else None
+        self.transactions = SparkTransactions(
+            self.warehouse, self.journal, idle_seconds=transaction_idle_seconds
+        )
         # By table id: the files whose rows all have ids.
         self.numbered_files: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_TABLES_KEPT)
         # By folder and version: reasons against direct reads that are in the log.
@@ -90,6 +96,7 @@ class Engine:
                     log,
                     joins_keys=has_transactions,
                     commits_alone=has_transactions,
+                    prepare=self.journal.settle if self.journal else lambda _: None,
                 )
                 self._commits[root, table_id] = kept
             self._recent_commits[root] = kept

@@ -115,6 +115,7 @@ class DeltaTable(WholeStatements, DynamicTable):
     def alter(self, call: Call, change: TableChange) -> None:
         """Apply one change as one version."""
         versions = self.versions
+        versions.engine.transactions.refuse_in_staged(call, "ALTER TABLE")
         if isinstance(change, RenameTable):
             if self._rename is None:
                 raise UnsupportedOperationError("table", str(self), "RENAME")

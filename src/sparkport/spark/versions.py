@@ -232,7 +232,11 @@ class TableVersions:
         private = _PRIVATE_VERSION.fullmatch(version)
         if private is None:
             return None
-        view = self.engine.transactions.private_view(private["transaction"], self.schema, self.name)
+        transactions = self.engine.transactions
+        staged = transactions.staged_state(call, private["transaction"], owner, int(private["own"]))
+        if staged is not None:
+            return staged if staged.version == int(private["version"]) else None
+        view = transactions.private_view(private["transaction"], self.schema, self.name)
         if view is None or view.table_id != owner or view.version != int(private["version"]):
             return None
         own = view.own[: int(private["own"])]
@@ -240,6 +244,8 @@ class TableVersions:
 
     def _seen(self, call: Call, view: TableView, transaction_id: str | None = None) -> DeltaSnapshot:
         """Return what a transaction sees: that of the call, unless another is named."""
+        if view.staged is not None:
+            return view.staged
         if not view.own:
             return self._log.snapshot(view.version)
         locate = functools.partial(self._locate_ids, call)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sparkport.catalog.transactions import TransactionManager, TransactionMode
+from sparkport.catalog.transactions import TransactionManager, TransactionMode, offers_staged_sql
+from sparkport.errors import PreconditionError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
@@ -14,7 +15,13 @@ from sparkport.protocol.sql_sessions import Session
 def begin_transaction(context: ServerContext, request: Request, body: None) -> str:
     """Begin a transaction whose statements are seen by it alone until it is committed."""
     del body
-    return _manager(context, request).begin_transaction(request.call, TransactionMode.STAGED)
+    manager = _manager(context, request)
+    if not offers_staged_sql(manager):
+        raise PreconditionError(
+            "statements in SQL do not take part in transactions on this engine; use autocommit, or the JSON"
+            " dialect"
+        )
+    return manager.begin_transaction(request.call, TransactionMode.STAGED)
 
 
 def end_transaction(context: ServerContext, request: Request, body: EndTransaction) -> None:

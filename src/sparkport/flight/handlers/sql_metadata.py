@@ -11,7 +11,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicCatalog
 from sparkport.catalog.sql import SqlCatalog
 from sparkport.catalog.tables import Catalog, ConstrainedTable, Schema, Table
-from sparkport.catalog.transactions import TransactionalCatalog, offers_staged
+from sparkport.catalog.transactions import TransactionalCatalog, offers_staged_sql
 from sparkport.errors import NotFoundError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.catalog_listing import list_each
@@ -158,7 +158,7 @@ _ABOUT_NAMES: dict[int, info.Value] = {
 
 
 def _has_transactions(catalog: Catalog) -> bool:
-    return isinstance(catalog, TransactionalCatalog) and offers_staged(catalog.transactions)
+    return isinstance(catalog, TransactionalCatalog) and offers_staged_sql(catalog.transactions)
 
 
 def _tables(call: Call, catalog: Catalog, command: GetPrimaryKeys) -> list[tuple[Schema, Table]]:

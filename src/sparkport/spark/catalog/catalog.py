@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,7 @@ from sparkport.spark.query.statements import SparkSql
 from sparkport.spark.user_functions import SparkScalars
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
+from sparkport.spark.write import staged_commit
 
 _log = structlog.get_logger("sparkport.spark")
 
@@ -64,6 +66,8 @@ class SparkCatalog(DynamicCatalog):
 
     def __init__(self, engine: Engine, switches: FunctionFlags = NO_FUNCTIONS) -> None:
         self.engine = engine
+        if engine.journal is not None:
+            engine.transactions.publish_by(functools.partial(staged_commit.publish, engine, engine.journal))
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
         query = spark_sql(engine, self, switches, self._scalars)
@@ -94,12 +98,14 @@ class SparkCatalog(DynamicCatalog):
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
         """Analyse a query in Spark SQL."""
+        self.engine.transactions.refuse_in_staged(call, "a query in Spark SQL")
         return self._sql.describe(call, statement, parameters)
 
     def query_sql(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> pa.RecordBatchReader:
         """Run a query in Spark SQL."""
+        self.engine.transactions.refuse_in_staged(call, "a query in Spark SQL")
         return self._sql.query(call, statement, parameters)
 
     def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
@@ -119,6 +125,7 @@ class SparkCatalog(DynamicCatalog):
 
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> SparkSchema:
         """Create an empty schema."""
+        self.engine.transactions.refuse_in_staged(call, "CREATE SCHEMA")
         if not name:
             raise InvalidRequestError("a schema needs a name")
         with self.tables.changing(call):
@@ -134,6 +141,7 @@ class SparkCatalog(DynamicCatalog):
 
     def drop_schema(self, call: Call, name: str, options: DropSchemaOptions) -> int:
         """Drop a schema, with its tables only if `cascade` is set."""
+        self.engine.transactions.refuse_in_staged(call, "DROP SCHEMA")
         with self.tables.changing(call), contextlib.ExitStack() as closed:
             schema = self.schema(call, name)
             if schema is None:

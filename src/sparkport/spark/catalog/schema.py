@@ -85,6 +85,7 @@ class SparkSchema(RevertibleSchema):
         self, call: Call, name: str, arrow_schema: pa.Schema, options: CreateTableOptions
     ) -> DeltaTable:
         """Create an empty table, or return the existing one with `OnConflict.IGNORE`."""
+        self._tables.engine.transactions.refuse_in_staged(call, "CREATE TABLE")
         if not name:
             raise InvalidRequestError("a table needs a name")
         path = f"{self._name}.{name}"
@@ -120,6 +121,7 @@ class SparkSchema(RevertibleSchema):
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:
         """Drop a table and its files."""
+        self._tables.engine.transactions.refuse_in_staged(call, "DROP TABLE")
         with self._tables.changing(call):
             table = self.table(call, name)
             if table is None:

@@ -101,11 +101,14 @@ class CommitQueue:
         *,
         joins_keys: bool = True,
         commits_alone: bool = False,
+        prepare: Callable[[Call], None] = lambda _: None,
     ) -> None:
+        """`prepare` runs before each commit."""
         self.table_id = table_id
         self._jobs = jobs
         self._joins_keys = joins_keys
         self._commits_alone = commits_alone
+        self._prepare = prepare
         self._keys: set[str] = set()
         self._table = table
         self._log = log
@@ -207,6 +210,7 @@ class CommitQueue:
     ) -> CommitResult:
         """Commit without Spark, which takes a few milliseconds and is not interrupted; else by Spark."""
         root, table = self._log.root, self._table
+        self._prepare(call)
         if alone is not None and self._commits_alone:
             call.check()
             try:

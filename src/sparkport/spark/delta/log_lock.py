@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.storage.filesystem import is_local
@@ -52,6 +52,25 @@ def server_commits(root: str) -> Iterator[None]:
         os.close(folder)
 
 
+@contextlib.contextmanager
+def holding_logs(roots: Sequence[str], check: Callable[[], None]) -> Iterator[None]:
+    """Keep all other commits to some tables out, those of this server and of others on its machine.
+
+    Waits for Spark's commits for as long as `check` raises nothing. Whoever takes several locks takes them in
+    the order of their folders. Raises SparkRequiredError where there is no log, or there are no locks.
+    """
+    with contextlib.ExitStack() as opened:
+        for root in sorted(set(roots)):
+            folder = _open(root)
+            if folder is None:
+                raise SparkRequiredError(root, "its log is not there")
+            opened.callback(os.close, folder)
+            while not _try_alone(folder, root):
+                check()
+                time.sleep(_POLL_SECONDS)
+        yield
+
+
 def _open(root: str) -> int | None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.open(f"{root}/_delta_log", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -60,15 +79,18 @@ def _open(root: str) -> int | None:
 
 def _lock_alone(folder: int, root: str) -> None:
     deadline = time.monotonic() + _MAX_WAIT_SECONDS
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise SparkRequiredError(root, "Spark is writing to it") from error
-            time.sleep(_POLL_SECONDS)
-        except OSError as error:
-            reason = errno.errorcode.get(error.errno or 0, "")
-            raise SparkRequiredError(root, f"its file system has no locks ({reason})") from error
-        else:
-            return
+    while not _try_alone(folder, root):
+        if time.monotonic() >= deadline:
+            raise SparkRequiredError(root, "Spark is writing to it")
+        time.sleep(_POLL_SECONDS)
+
+
+def _try_alone(folder: int, root: str) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        reason = errno.errorcode.get(error.errno or 0, "")
+        raise SparkRequiredError(root, f"its file system has no locks ({reason})") from error
+    return True

@@ -94,9 +94,10 @@ def can_commit(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     )
 
 
-def write_commit(commit: NewCommit) -> int:
+def write_commit(commit: NewCommit, *, is_locked: bool = False) -> int:
     """Write a commit after whatever others have committed since its version; return its own version.
 
+    With `is_locked` the caller keeps other commits out (`log_lock.holding_logs`).
     It and what it names are on the disk then, but for its name in the log's folder. Whatever is raised,
     nothing was committed: ConflictError, SparkRequiredError where Spark has to do it, or OSError.
     """
@@ -106,7 +107,8 @@ def write_commit(commit: NewCommit) -> int:
     version, newest_ms = commit.base.version + 1, commit.base.timestamp_ms
     for _ in range(_MAX_TRIES):
         data = _encode(commit, newest_ms)
-        with _temporary_file(commit.root, version, data) as file:
+        lock = contextlib.nullcontext() if is_locked else server_commits(commit.root)
+        with _temporary_file(commit.root, version, data) as file, lock:
             is_published = _publish(file, commit.root, version)
         if is_published:
             write_checksum(commit.root, version, parse(data))
@@ -161,23 +163,22 @@ def _temporary_file(root: str, version: int, data: bytes) -> Iterator[str]:
 
 
 def _publish(path: str, root: str, version: int) -> bool:
-    """Give a file the name of a version; return whether that was free."""
+    """Give a file the name of a version, while others are kept out; return whether it was free."""
     target, previous = f"{root}/_delta_log/{commit_name(version)}", commit_name(version - 1)
-    with server_commits(root):
-        if not os.path.exists(f"{root}/_delta_log/{previous}"):  # noqa: PTH110
-            # Cleaned up after a checkpoint; or another table has come to the folder.
-            raise SparkRequiredError(root, f"{previous} is not there")
-        try:
-            os.link(path, target)
-        except OSError as error:
-            # Over a network the answer may be lost, and the kernel's second try finds the link of the first.
-            if _is_same_file(path, target):
-                return True
-            if isinstance(error, FileExistsError):
-                return False
-            if error.errno not in _NO_LINKS:
-                raise
-            raise SparkRequiredError(root, "its file system has no hard links") from error
+    if not os.path.exists(f"{root}/_delta_log/{previous}"):  # noqa: PTH110
+        # Cleaned up after a checkpoint; or another table has come to the folder.
+        raise SparkRequiredError(root, f"{previous} is not there")
+    try:
+        os.link(path, target)
+    except OSError as error:
+        # Over a network the answer may be lost, and the kernel's second try finds the link of the first.
+        if _is_same_file(path, target):
+            return True
+        if isinstance(error, FileExistsError):
+            return False
+        if error.errno not in _NO_LINKS:
+            raise
+        raise SparkRequiredError(root, "its file system has no hard links") from error
     return True
 
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from sparkport.catalog.budget import ByteBudget, Reservation
 from sparkport.catalog.call import Call
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, TransactionState
-from sparkport.errors import LimitExceededError, TransactionNotActiveError, UnsupportedOperationError
+from sparkport.errors import (
+    LimitExceededError,
+    PreconditionError,
+    TransactionNotActiveError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
 from sparkport.spark.commit.conflicts import Basis
+from sparkport.spark.commit.journal import Journal, UnfinishedTransactionError
 from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
 from sparkport.toolkit.transaction_registry import TransactionRegistry
 
+_MAX_LOOKS = 1000
 _MAX_ID_BYTES = 128 << 20  # for the ids of rows that transactions wrote, all together
 
 
@@ -44,11 +54,15 @@ class OwnWrite:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """What a transaction sees of a table: the version that it began with, and its own writes."""
+    """What a transaction sees of a table: the version that it began with, and its own writes.
+
+    Those of a staged transaction are not committed: `staged` is the version with them.
+    """
 
     table_id: str
     version: int
     own: tuple[OwnWrite, ...] = ()
+    staged: DeltaSnapshot | None = None
 
     @property
     def newest(self) -> int:
@@ -68,6 +82,36 @@ class TableView:
         return Basis(self.version, tuple(write.version for write in self.own if write.is_certain))
 
 
+class StagedChanges(Protocol):
+    """What a transaction has staged for one table."""
+
+    @property
+    @abstractmethod
+    def table_id(self) -> str:
+        """What tells the table from others that were, or will be, in its folder."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many statements there are."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def state(self, count: int | None = None) -> DeltaSnapshot:
+        """Return what the transaction sees now, or saw after so many statements."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove all of it."""
+        raise NotImplementedError
+
+
+Publish = Callable[[Call, Sequence[StagedChanges]], None]
+"""Commits what was staged for some tables, all or nothing."""
+
+
 @dataclass(slots=True)
 class _View:
     """What a transaction sees: all tables as they were at its first use, and its own writes.
@@ -83,6 +127,15 @@ class _View:
     paused_reads: Counter[tuple[str, str]] = field(default_factory=Counter)
     advanced: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     scanned: set[tuple[str, str, int]] = field(default_factory=set)
+    staged: dict[tuple[str, str], StagedChanges] = field(default_factory=dict)
+    changing: threading.Lock = field(default_factory=threading.Lock)  # statements run one after the other
+    is_publishing: bool = False
+
+    def discard(self) -> None:
+        """Remove what was staged, unless it is being committed."""
+        if not self.is_publishing:
+            for staged in self.staged.values():
+                staged.discard()
 
 
 class SparkTransactions(TransactionManager):
@@ -92,23 +145,49 @@ class SparkTransactions(TransactionManager):
     `idle_seconds` is aborted.
     """
 
-    offers_staged = False
-    """Each statement commits by itself."""
+    offers_staged_sql = False
+    """Spark SQL reads newest versions, so that it would not see what a transaction sees."""
 
-    def __init__(self, warehouse: Warehouse, *, idle_seconds: float = 3600.0) -> None:
+    def __init__(
+        self, warehouse: Warehouse, journal: Journal | None, *, idle_seconds: float = 3600.0
+    ) -> None:
+        """Transactions are staged where there is a journal: on a local disk."""
         self._warehouse = warehouse
+        self._journal = journal
         self._ids = ByteBudget(_MAX_ID_BYTES)
         self._registry: TransactionRegistry[_View] = TransactionRegistry(
-            self._fresh_view, idle_seconds=idle_seconds
+            self._fresh_view, discard=_View.discard, idle_seconds=idle_seconds
         )
         self._lock = threading.Lock()
         self._reads_resumed = threading.Condition(self._lock)
+        self._publish: Publish | None = None
+
+    def publish_by(self, publish: Publish) -> None:
+        """Let staged changes be committed by a function of a higher layer."""
+        self._publish = publish
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
-        """Start a transaction."""
+        """Start a transaction; a staged one sees the moment in which it begins."""
+        view = self._fresh_view()
         if mode is TransactionMode.STAGED:
-            raise UnsupportedOperationError("engine", "spark", "staged transactions")
-        return self._registry.begin(call, mode, self._fresh_view())
+            if self._journal is None:
+                raise UnsupportedOperationError(
+                    "engine", "spark", "staged transactions: the warehouse is not on a local disk"
+                )
+            with self._journal.reading(call):
+                view.listing = self._one_moment(call)
+        return self._registry.begin(call, mode, view)
+
+    def _one_moment(self, call: Call) -> Listing:
+        """Return a listing that did not change while it was made: all versions in it were there at once."""
+        listing = self._warehouse.listing(fresh=True)
+        for _ in range(_MAX_LOOKS):
+            call.check()
+            again = self._warehouse.listing(fresh=True)
+            if again is listing:
+                return listing
+            listing = again
+        raise UnavailableError("too many tables change at once to see one moment of them all; try again")
 
     def _fresh_view(self) -> _View:
         return _View(Reservation(self._ids))
@@ -118,12 +197,101 @@ class SparkTransactions(TransactionManager):
         return self._registry.active(call, transaction_id).mode
 
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
-        """End the transaction; a second commit does nothing."""
-        self._end(call, transaction_id, TransactionState.COMMITTED)
+        """End the transaction, and publish what it has staged; a second commit does nothing."""
+        entry = self._registry.find(call, transaction_id)
+        if entry.mode is not TransactionMode.STAGED:
+            self._end(call, transaction_id, TransactionState.COMMITTED)
+            return
+        view = entry.detail
+        try:
+            with call.holding(view.changing):
+                self._commit_staged(call, transaction_id)
+        except BaseException:
+            with view.changing:
+                if self._registry.find(call, transaction_id).state is TransactionState.ACTIVE:
+                    self._registry.end(entry, TransactionState.ABORTED)
+            raise
+
+    def _commit_staged(self, call: Call, transaction_id: str) -> None:
+        """Publish what a transaction has staged; the caller keeps its statements out."""
+        entry = self._registry.find(call, transaction_id)
+        if entry.state is TransactionState.COMMITTED:
+            return
+        if entry.state is not TransactionState.ACTIVE:
+            raise TransactionNotActiveError(transaction_id, entry.state)
+        view = entry.detail
+        call.check()
+        changes = [staged for staged in view.staged.values() if staged.count]
+        view.is_publishing = True
+        try:
+            if changes and self._publish is not None:
+                self._publish(call, changes)
+        except UnfinishedTransactionError:
+            self._registry.end(entry, TransactionState.COMMITTED)  # its files are still needed
+            raise
+        except BaseException:
+            view.is_publishing = False
+            raise
+        view.is_publishing = False
+        self._registry.end(entry, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction; a second rollback does nothing."""
-        self._end(call, transaction_id, TransactionState.ABORTED)
+        with call.holding(self._registry.find(call, transaction_id).detail.changing):
+            self._end(call, transaction_id, TransactionState.ABORTED)
+
+    def is_staged(self, call: Call) -> bool:
+        """Tell whether the statements of a call are staged."""
+        if call.transaction_id is None:
+            return False
+        return self._registry.active(call, call.transaction_id).mode is TransactionMode.STAGED
+
+    def refuse_in_staged(self, call: Call, what: str) -> None:
+        """Raise PreconditionError for what a staged transaction cannot have."""
+        if self.is_staged(call):
+            raise PreconditionError(f"{what} is not possible in a transaction; run it outside of one")
+
+    def staged(self, call: Call, schema: str, table: str, make: Callable[[], StagedChanges]) -> StagedChanges:
+        """Return what the call's transaction has staged for a table; nothing yet is made by `make`."""
+        assert call.transaction_id is not None
+        view = self._registry.active(call, call.transaction_id).detail
+        with self._lock:
+            found = view.staged.get((schema, table))
+        if found is None:
+            made = make()
+            with self._lock:
+                found = view.staged.setdefault((schema, table), made)
+        return found
+
+    @contextlib.contextmanager
+    def changing(self, call: Call) -> Iterator[None]:
+        """Be the only statement of the call's staged transaction; it is active in the block."""
+        assert call.transaction_id is not None
+        entry = self._registry.active(call, call.transaction_id)
+        view = entry.detail
+        with call.holding(view.changing):
+            self._registry.active(call, call.transaction_id)
+            try:
+                yield
+            finally:
+                if entry.detail is not view:  # it has expired meanwhile, and nobody removes what came since
+                    view.discard()
+            self._registry.active(call, call.transaction_id)
+
+    def staged_state(
+        self, call: Call, transaction_id: str, table_id: str, count: int
+    ) -> DeltaSnapshot | None:
+        """Return what a staged transaction of the caller saw after so many statements, None if it is none.
+
+        Raises NotFoundError and TransactionNotActiveError.
+        """
+        entry = self._registry.present(transaction_id)
+        if entry is None or entry.mode is not TransactionMode.STAGED:
+            return None
+        view = self._registry.active(call, transaction_id).detail
+        with self._lock:
+            found = [staged for staged in view.staged.values() if staged.table_id == table_id]
+        return found[0].state(count) if found and count <= found[0].count else None
 
     def transaction_status(self, call: Call, transaction_id: str) -> TransactionState | None:
         """Return the state, or None for an unknown id."""
@@ -171,7 +339,11 @@ class SparkTransactions(TransactionManager):
         with self._lock:
             if view.tables.get((schema, table)) is pinned:  # no own write came in between
                 view.tables[schema, table] = current
-            return view.tables[schema, table]
+            seen = view.tables[schema, table]
+            staged = view.staged.get((schema, table))
+            if staged is not None and staged.count and staged.table_id == seen.table_id:
+                return replace(seen, staged=staged.state())
+            return seen
 
     def private_view(self, transaction_id: str, schema: str, table: str) -> TableView | None:
         """Return what a transaction sees of a table, for a pinned snapshot; None if it has ended."""

@@ -53,7 +53,7 @@ def _with_write(
     after = log.snapshot(write.version)
     new = replace(after, files=tuple(file for file in after.files if file.path not in before))
     changed = _positions_by_file(table, snapshot, write.changed, locate)
-    files = [_without(file, log.root, changed.get(file.path)) for file in snapshot.files]
+    files = [without_rows(file, log.root, changed.get(file.path)) for file in snapshot.files]
     if write.added is None:
         files += new.files
     else:
@@ -72,7 +72,8 @@ def _positions_by_file(table: str, snapshot: DeltaSnapshot, ids: Ids, locate: Lo
     return {file.path: positions for file, positions in located.files()}
 
 
-def _without(file: DataFile, root: str, positions: Ids | None) -> DataFile:
+def without_rows(file: DataFile, root: str, positions: Ids | None) -> DataFile:
+    """Return a file less the rows at some positions, which it still has; None are no rows."""
     return file if positions is None else _with_deleted(file, [*_deleted(file, root), positions])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -19,11 +20,15 @@ _TRASH_SECONDS = 60.0
 
 
 class Upkeep:
-    """Renews the server's lease, removes expired tables from the trash, and frees space on a full disk."""
+    """Renews the server's lease, removes expired tables from the trash, and frees space on a full disk.
 
-    def __init__(self, warehouse: str, trash: Trash) -> None:
+    What servers that died have left is seen to by `recover`.
+    """
+
+    def __init__(self, warehouse: str, trash: Trash, recover: Callable[[], None] = lambda: None) -> None:
         self._lease = Lease(warehouse)
         self._trash = trash
+        self._recover = recover
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._renewed = self._emptied = float("-inf")
@@ -60,3 +65,4 @@ class Upkeep:
             with contextlib.suppress(OSError):  # a read-only disk
                 self._trash.prepare()
             self._trash.remove_orphans()
+            self._recover()

@@ -60,6 +60,11 @@ class RowChecks:
         return bool(self._keys)
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of all keys."""
+        return tuple(sorted({name for key in self._keys for name in key.columns}))
+
+    @property
     def has_any(self) -> bool:
         """Whether there is something to check at all."""
         return bool(self._keys or self._checks)
@@ -68,7 +73,7 @@ class RowChecks:
         """Check rows that have all columns. Raises ConstraintViolationError."""
         if self._checks:
             check_expressions(self._call, self._table, pa.Table.from_batches([rows]), self._checks)
-        self._keep_keys(rows)
+        self.keep_keys(rows)
 
     def evaluate(self, place: int, rows: pa.RecordBatch) -> None:
         """Check rows that will be there if nobody changes the table. Raises ConstraintViolationError.
@@ -83,7 +88,7 @@ class RowChecks:
         """Take rows that have passed `evaluate`. Raises UncheckedRowsError for others."""
         if self._checks and not self._has_passed(place, rows):
             raise UncheckedRowsError
-        self._keep_keys(rows)
+        self.keep_keys(rows)
 
     def forget_keys(self) -> None:
         """Begin anew with the rows whose keys are compared."""
@@ -99,9 +104,10 @@ class RowChecks:
             for rows in self._existing_keys(key, fresh, snapshot, replaced):
                 new_keys.check_apart(rows)
 
-    def _keep_keys(self, rows: pa.RecordBatch) -> None:
+    def keep_keys(self, rows: pa.RecordBatch) -> None:
+        """Keep the keys of rows that were checked before, for `check_keys`."""
         if self._keys and rows.num_rows:
-            keys = rows.select(sorted({name for key in self._keys for name in key.columns}))
+            keys = rows.select(list(self.key_columns))
             # A copy: all columns of a message share its memory.
             self._kept.append(take_batch(keys, np.arange(keys.num_rows)))
 

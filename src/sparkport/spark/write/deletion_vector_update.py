@@ -96,7 +96,7 @@ def commit(
     vectors_file, vectors = write_vectors(root, [deleted for _, deleted in shrunk])
     written = [vectors_file]
     actions = [removal(file) for file, _ in files]
-    actions += [_addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
+    actions += [addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     if new_rows is not None and is_own:
         with removed_on_failure(vectors_file):
             new_file = data_files.write_file(root, state.metadata, new_rows.rows)
@@ -158,7 +158,8 @@ def removal(file: DataFile) -> str:
     return json.dumps({"remove": action})
 
 
-def _addition(file: DataFile, vector: dict[str, Any]) -> str:
+def addition(file: DataFile, vector: dict[str, Any]) -> str:
+    """Return the action that makes a file with a deletion vector part of the table, as JSON."""
     assert file.statistics is not None
     statistics = {**json.loads(file.statistics), "tightBounds": False}
     action = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkport.catalog.call import Call
-from sparkport.errors import ConflictError
+from sparkport.errors import ConflictError, PreconditionError
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.delta.actions import DataFile
@@ -46,13 +46,20 @@ def ensure_row_ids(call: Call, table: TableVersions) -> None:
         return
     transactions = table.engine.transactions
     view, seen = table.view(call), table.at(call, None)
+    if view is not None and view.staged is not None:
+        # What is staged lies over a version whose rows have ids, or else the statement is refused.
+        if not _is_complete(table.engine, seen.state):
+            raise PreconditionError(
+                f"rows of table '{table.name}' have no row ids yet; change one outside of a transaction first"
+            )
+        return
     with transactions.pause_reads(call, table.schema, table.name):
         version = _backfill(call, table, seen.state, adopts=adopts)
         if version is None or view is None:
             return
         own = {write.version for write in view.own}
         between = (number for number in range(view.version + 1, version + 1) if number not in own)
-        has_scanned = transactions.has_scanned(call, table.schema, table.name)
+        has_scanned = transactions.is_staged(call) or transactions.has_scanned(call, table.schema, table.name)
         if has_scanned and any(map(table.log.changes_rows, between)):
             raise FinalConflictError(str(table), "others have changed it while its rows were given ids")
         transactions.advance(call, table.schema, table.name, view, table.header(version))

@@ -30,6 +30,7 @@ from sparkport.spark.types import encode
 from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import OwnWrite
 from sparkport.spark.write.constraint_checks import RowChecks, UncheckedRowsError
+from sparkport.spark.write.staged_table import StagedTable, staged_table
 from sparkport.toolkit.repeats import StatementKey, check_returnable
 from sparkport.toolkit.staged_statement import StagedStatement
 
@@ -63,6 +64,7 @@ class SparkStatement(StagedStatement):
         self._shown = pa.schema([column.exact for column in self._columns])
         self._plain = without_rowid(self._shown)
         self._stage = Stage(engine.staging)
+        self._staged = staged_table(call, table, self.operation)
 
     def commit(self) -> int:
         """Make everything staged visible in one commit."""
@@ -74,7 +76,7 @@ class SparkStatement(StagedStatement):
                 self._stage.close()
                 self._transactions.check(self._call)
                 committed = self._commit_with_retries(key)
-            if committed.affected:
+            if committed.affected and self._staged is None:
                 version = committed.version
                 write = None if version is None else self._own_write(committed, version)
                 self._table.wrote(self._call, write)
@@ -94,6 +96,9 @@ class SparkStatement(StagedStatement):
             self._call.check()
             self._prepare()
             try:
+                if self._staged is not None:
+                    with self._transactions.changing(self._call):
+                        return self._stage_once(self._staged, key)
                 with self._table.lock.shared(self._call), self._commits.for_key(self._call, key):
                     return self._commit_once(key)
             except UncheckedRowsError:
@@ -111,6 +116,19 @@ class SparkStatement(StagedStatement):
             check_returnable(done, returning=self._returning)
             return Committed(done)
         return self._apply(key)
+
+    def _stage_once(self, staged: StagedTable, key: StatementKey | None) -> Committed:
+        """Add the statement to its transaction, unless one with the same key is there."""
+        done = staged.outcome(key)
+        if done is not None:
+            check_returnable(done, returning=self._returning)
+            return Committed(done)
+        return self._stage_in(staged, key)
+
+    @abstractmethod
+    def _stage_in(self, staged: StagedTable, key: StatementKey | None) -> Committed:
+        """Add the statement to what its transaction has staged."""
+        raise NotImplementedError
 
     @abstractmethod
     def _apply(self, key: StatementKey | None) -> Committed:
@@ -205,6 +223,13 @@ class InsertStatement(SparkStatement):
             self._check_same_columns(newest.metadata)
             self._checks.check_keys(newest)
             return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)
+
+    def _stage_in(self, staged: StagedTable, key: StatementKey | None) -> Committed:
+        if not self._stage.rows:
+            return Committed(0)
+        self._checks.check_keys(staged.view())
+        staged.add(self.operation, staged.take_files(self._stage), None, self._stage.rows, key)
+        return Committed(self._stage.rows)
 
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:
         if committed.is_alone:

@@ -29,6 +29,7 @@ from sparkport.errors import (
 from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import Change, Committed
+from sparkport.spark.delta import data_files
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.model.schema_evolution import without_metadata
 from sparkport.spark.read.snapshot import Located, TableSnapshot
@@ -44,6 +45,7 @@ from sparkport.spark.write.constraint_checks import RowChecks
 from sparkport.spark.write.deletion_vector_update import NewRows
 from sparkport.spark.write.file_rewrite import Rewrite
 from sparkport.spark.write.merge_sql import Merge
+from sparkport.spark.write.staged_table import StagedTable
 from sparkport.spark.write.statement import SparkStatement
 from sparkport.toolkit.repeats import Outcome, StatementKey
 
@@ -140,16 +142,17 @@ class RowIdStatement(SparkStatement):
         `whole` is to read all of their columns, if there are not too many. Rows are not read again in a
         version in which they were read before.
         """
-        base = self._table.newest()
+        base = self._table.newest() if self._staged is None else self._staged.view()
         self._check_same_table(base.metadata)
         last = self._last_plan
-        if last is not None and last.base.version == base.version:
+        if last is not None and last.base.state is base.state:
             return last
         self._held_rows.release()  # of a try that another writer has beaten
         if whole:
             self._check_same_columns(base.metadata)
         ids = self._distinct
-        for basis in self._table.bases(self._call):
+        # What a transaction stages is compared when it is committed.
+        for basis in self._table.bases(self._call) if self._staged is None else ():
             if not is_untouched(self._call, self._table, ids, basis, base.version):
                 raise FinalConflictError(self._name, "another transaction changed the same rows")
         located = None
@@ -183,6 +186,20 @@ class RowIdStatement(SparkStatement):
             and deletion_vector_update.is_possible(state.protocol, state.metadata)
             and all(file.physical_rows is not None for file in state.files)
         )
+
+    def _stage_change(
+        self, staged: StagedTable, key: StatementKey | None, located: Located | None, rows: pa.Table | None
+    ) -> Committed:
+        """Add the change of located rows to a transaction; `rows` take their place."""
+        if located is None or (rows is None and self.operation != DeleteStatement.operation):
+            raise PreconditionError(
+                f"{self.operation} changes too many rows of table '{self._name}' for a transaction; run it"
+                " outside of one"
+            )
+        count = located.rows.num_rows
+        files = [] if rows is None else staged.write_rows(rows)
+        staged.add(self.operation, files, located, count, key)
+        return Committed(count)
 
     def _outcomes(self, key: StatementKey | None, affected: int) -> dict[str, Outcome]:
         return {} if key is None else {key.name: key.outcome(affected)}
@@ -316,9 +333,7 @@ class UpdateStatement(RowIdStatement):
 
     def _plan_change(self, key: StatementKey | None) -> Change | None:
         plan = self._plan(whole=True)
-        missing = np.setdiff1d(self._distinct, plan.present)
-        if len(missing):
-            raise RowNotFoundError(int(missing[0]))
+        self._require_all(plan)
         self._check_new_rows(plan)
         located = plan.located
         can_mark = self._can_change_in_place(plan, deletion_vector_update.MAX_UPDATED)
@@ -327,6 +342,22 @@ class UpdateStatement(RowIdStatement):
             rows = self._new_rows(located)
             return self._change_in_place(key, located, NewRows(rows, self._spark_fields(), self._stage))
         return self._rewrite_by_spark(key, plan, self._set)
+
+    def _stage_in(self, staged: StagedTable, key: StatementKey | None) -> Committed:
+        if not len(self._distinct):
+            return Committed(0)
+        plan = self._plan(whole=True)
+        self._require_all(plan)
+        self._check_new_rows(plan)
+        located = plan.located
+        is_possible = located is not None and located.is_whole and len(self._distinct) <= data_files.MAX_ROWS
+        rows = self._new_rows(located) if located is not None and is_possible else None
+        return self._stage_change(staged, key, located, rows)
+
+    def _require_all(self, plan: _Plan) -> None:
+        missing = np.setdiff1d(self._distinct, plan.present)
+        if len(missing):
+            raise RowNotFoundError(int(missing[0]))
 
     def _new_rows(self, located: Located) -> pa.Table:
         """Return the rows that take the place of the located ones, as they are stored."""
@@ -395,6 +426,10 @@ class DeleteStatement(RowIdStatement):
             ids = ids[~np.isin(ids, np.concatenate([*self._ids, NO_IDS]))]
         self._keep_ids(ids)
         return self._old_rows(ids) if self._returning else None
+
+    def _stage_in(self, staged: StagedTable, key: StatementKey | None) -> Committed:
+        plan = self._plan(whole=False)
+        return self._stage_change(staged, key, plan.located, None) if len(plan.present) else Committed(0)
 
     def _readded_ids(self) -> Ids:
         return NO_IDS

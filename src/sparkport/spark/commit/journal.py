@@ -1,0 +1,354 @@
+"""The journal of transactions over several tables: what is decided is done, also after a crash.
+
+A transaction is decided when its record is on the disk. Then its files are moved to their tables, and its
+Delta commits are made one by one. The process that does it holds the kernel's lock (`flock`) on the record.
+A record that nobody holds is of a server that died: whoever finds it does what is left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from sparkport.catalog.call import Call
+from sparkport.errors import ConflictError, NotFoundError, SparkportError, UnavailableError
+from sparkport.spark.commit.folder_lock import shared
+from sparkport.spark.delta.commits import commit_name, parse
+from sparkport.spark.delta.durability import write_through
+from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log_lock import holding_logs
+from sparkport.spark.delta.log_writer import NewCommit, write_commit
+
+_log = structlog.get_logger("sparkport.spark")
+
+APPLICATION = "sparkport-transaction"
+"""The application of Delta's `txn` actions that the commits of a transaction over several tables carry."""
+
+_SUFFIX = ".json"
+_POLL_SECONDS = 0.002
+_RECOVERY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """The commit of a transaction to one table, made for a version of it, and the files that it adds."""
+
+    table: str
+    root: str
+    table_id: str
+    base_version: int
+    operation: str
+    parameters: Mapping[str, str]
+    actions: Sequence[str]
+    keys: Mapping[str, int]
+    metrics: Mapping[str, int]
+    folder: str
+    files: Sequence[str]
+    """Their names in `folder`, from where they are moved to the table's folder."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.actions or self.keys)
+
+
+class UnfinishedTransactionError(UnavailableError):
+    """A transaction is decided, but the disk did not take all of it yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the transaction is committed, but the server could not write all of it now; it is completed at"
+            " the next transaction that begins, or when the server starts again"
+        )
+
+
+class Journal:
+    """The journal of a warehouse on a local disk, which all of its servers share."""
+
+    def __init__(self, warehouse: str, log: Callable[[str], DeltaLog]) -> None:
+        self._folder = Path(warehouse) / "_sparkport" / "transactions"
+        self._log = log
+
+    @contextlib.contextmanager
+    def reading(self, call: Call) -> Iterator[None]:
+        """Keep transactions from being published while a moment of all tables is taken.
+
+        What a server that died has left half done is completed first. Whoever publishes holds the folder
+        before there is a record: one that is found here is of a server that died, and perhaps another
+        server is about to complete it.
+        """
+        while True:
+            self.recover()
+            with self._held(call, fcntl.LOCK_SH):
+                if self.is_clear():
+                    yield
+                    return
+            call.check()
+            time.sleep(_POLL_SECONDS)
+
+    def settle(self, call: Call) -> None:
+        """Return when nothing is left half done."""
+        with self.reading(call):
+            return
+
+    def publish(self, call: Call, commits: Sequence[TableCommit]) -> None:
+        """Make all commits, in the moment of which no transaction begins.
+
+        The caller holds the logs of the tables, which are at the versions that the commits are made for.
+        Raises UnfinishedTransactionError if that is all but done. Whatever else is raised, nothing was
+        committed; but for a ConflictError with a program that has changed the same files without heeding the
+        locks: then it is logged which commits were made before.
+        """
+        if len(commits) == 1:
+            # One commit is all or nothing by itself.
+            with _withdrawn_on_failure(commits):
+                self._make(commits[0], None)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for commit in commits:
+            write_through(*(Path(commit.folder) / name for name in commit.files), Path(commit.folder))
+        number = secrets.randbits(62)
+        # The lock first: whoever removes what dead servers have left sees the record, or its server alive.
+        with self._held(call, fcntl.LOCK_EX), _record(self._folder, number, commits) as path:
+            for commit in commits:
+                self._make(commit, number)
+            path.unlink()
+
+    def recover(self) -> None:
+        """Do what servers that died have decided and not done."""
+        for path in self._orphans():
+            with _adopted(path) as record:
+                if record is not None:
+                    self._roll_forward(path, record)
+
+    def _roll_forward(self, path: Path, record: Mapping[str, Any]) -> None:
+        """Make those commits of a record that are not made yet."""
+        number, commits = int(record["number"]), [TableCommit(**table) for table in record["tables"]]
+        _log.warning("completing a transaction of a server that died", tables=[one.table for one in commits])
+        present = [commit for commit in commits if self._is_there(commit)]
+        call = Call(timeout=_RECOVERY_SECONDS)
+        try:
+            with contextlib.ExitStack() as held:
+                for commit in present:
+                    held.enter_context(shared(commit.root, commit.table))
+                held.enter_context(holding_logs([commit.root for commit in present], call.check))
+                held.enter_context(self._held(call, fcntl.LOCK_EX))
+                for commit in present:
+                    self._make(commit, number)
+        except ConflictError:
+            _give_up(path, number, commits)
+            return
+        path.unlink()
+
+    def _make(self, commit: TableCommit, number: int | None) -> None:
+        """Move the files of a commit and make it, unless that is done; return when it is on the disk."""
+        if number is not None and _is_made(commit, number):
+            return
+        for name in commit.files:
+            _move(Path(commit.folder) / name, Path(commit.root) / name)
+        actions = list(commit.actions)
+        if number is not None:
+            txn = {"appId": APPLICATION, "version": number, "lastUpdated": int(time.time() * 1000)}
+            actions.append(json.dumps({"txn": txn}))
+        new = NewCommit(
+            commit.table,
+            commit.root,
+            self._log(commit.root).header(commit.base_version),
+            commit.operation,
+            commit.parameters,
+            actions,
+            commit.keys,
+            commit.metrics,
+        )
+        write_commit(new, is_locked=True)
+        write_through(Path(commit.root) / "_delta_log")
+
+    def _is_there(self, commit: TableCommit) -> bool:
+        """Tell whether the table of a commit still exists; what was dropped needs no commit."""
+        try:
+            return self._log(commit.root).header().metadata.table_id == commit.table_id
+        except NotFoundError:
+            return False
+
+    def is_clear(self) -> bool:
+        """Return whether there is no record."""
+        return not self._records()
+
+    def _orphans(self) -> list[Path]:
+        """Return the records that nobody holds."""
+        return [path for path in self._records() if _is_free(path)]
+
+    def _records(self) -> list[Path]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208  (before every commit)
+        except FileNotFoundError:
+            return []
+        return [self._folder / name for name in names if name.endswith(_SUFFIX)]
+
+    @contextlib.contextmanager
+    def _held(self, call: Call, mode: int) -> Iterator[None]:
+        """Hold the lock of the folder: shared by those who read, alone by the one who publishes."""
+        try:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield  # there never was a transaction over several tables
+            return
+        try:
+            while not _try_lock(folder, mode):
+                call.check()
+                time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def _record(folder: Path, number: int, commits: Sequence[TableCommit]) -> Iterator[Path]:
+    """Write a record, which is on the disk when the block begins; it is held until the block ends.
+
+    If the block raises before any commit was made the record is removed: then nothing was decided.
+    """
+    temporary, path = folder / f".{number}.tmp", folder / f"{number}{_SUFFIX}"
+    data = json.dumps({"number": number, "tables": [asdict(commit) for commit in commits]})
+    opened = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            with open(opened, "w", closefd=False) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(opened)
+            temporary.rename(path)
+            write_through(folder)
+        except BaseException:
+            _unlink(temporary, path)
+            raise
+        try:
+            yield path
+        except ConflictError:
+            _give_up(path, number, commits)
+            raise
+        except Exception as error:
+            if any(_is_made(commit, number) for commit in commits):
+                raise UnfinishedTransactionError from error
+            _unlink(path, *_moved(commits))
+            raise
+    finally:
+        os.close(opened)
+
+
+@contextlib.contextmanager
+def _withdrawn_on_failure(commits: Sequence[TableCommit]) -> Iterator[None]:
+    """Leave no files in the tables' folders if the commits could not be made."""
+    try:
+        yield
+    except BaseException:
+        _unlink(*_moved(commits))
+        raise
+
+
+def _moved(commits: Sequence[TableCommit]) -> list[Path]:
+    return [Path(commit.root) / name for commit in commits for name in commit.files]
+
+
+def _give_up(path: Path, number: int, commits: Sequence[TableCommit]) -> None:
+    """End a transaction that a program without our locks has come in between of."""
+    made = [commit for commit in commits if _is_made(commit, number)]
+    left = [commit for commit in commits if commit not in made]
+    if made:
+        _log.error(
+            "a transaction stays half done: another program has changed the same files between its commits",
+            committed=[commit.table for commit in made],
+            not_committed=[commit.table for commit in left],
+        )
+    _unlink(path, *_moved(left))
+
+
+def _is_made(commit: TableCommit, number: int) -> bool:
+    """Tell whether a commit of a transaction is in the log."""
+    version = commit.base_version
+    while True:
+        version += 1
+        try:
+            data = (Path(commit.root) / "_delta_log" / commit_name(version)).read_bytes()
+        except FileNotFoundError:
+            return False
+        txns = [action["txn"] for action in parse(data) if "txn" in action]
+        if any(txn.get("appId") == APPLICATION and txn.get("version") == number for txn in txns):
+            return True
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move a file, unless that is done."""
+    try:
+        source.rename(target)
+    except FileNotFoundError:
+        if not target.exists():
+            raise
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # The table is on another disk than the warehouse.
+        copy = target.with_name(f".{target.name}.tmp")
+        shutil.copyfile(source, copy)
+        write_through(copy)
+        copy.rename(target)
+        source.unlink()
+
+
+@contextlib.contextmanager
+def _adopted(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Hold a record that nobody holds, and yield what it says; None if another was faster."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        is_mine = _try_lock(opened, fcntl.LOCK_EX) and path.exists()
+        yield json.loads(path.read_bytes()) if is_mine else None
+    except (SparkportError, OSError) as error:
+        _log.error(
+            "a transaction of a server that died could not be completed; the next use tries again",
+            reason=f"{type(error).__name__}: {error}",
+        )
+        raise UnavailableError("a transaction of a server that died could not be completed yet") from error
+    finally:
+        os.close(opened)
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return _try_lock(opened, fcntl.LOCK_SH)
+    finally:
+        os.close(opened)
+
+
+def _try_lock(opened: int, mode: int) -> bool:
+    try:
+        fcntl.flock(opened, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlink(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
