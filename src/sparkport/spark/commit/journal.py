@@ -114,7 +114,11 @@ class Journal:
         if len(commits) == 1:
             # One commit is all or nothing by itself.
             with _withdrawn_on_failure(commits):
-                self._make(commits[0], None)
+                self._write(commits[0], None)
+            try:
+                _flush_log(commits[0])
+            except OSError as error:
+                raise UnfinishedTransactionError from error
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         for commit in commits:
@@ -152,10 +156,14 @@ class Journal:
             return
         path.unlink()
 
-    def _make(self, commit: TableCommit, number: int | None) -> None:
-        """Move the files of a commit and make it, unless that is done; return when it is on the disk."""
-        if number is not None and _is_made(commit, number):
-            return
+    def _make(self, commit: TableCommit, number: int) -> None:
+        """Move the files of a commit and make it, unless that is done; it is on the disk then."""
+        if not _is_made(commit, number):
+            self._write(commit, number)
+        _flush_log(commit)
+
+    def _write(self, commit: TableCommit, number: int | None) -> None:
+        """Move the files of a commit and make it. Whatever is raised, it was not made."""
         for name in commit.files:
             _move(Path(commit.folder) / name, Path(commit.root) / name)
         actions = list(commit.actions)
@@ -173,7 +181,6 @@ class Journal:
             commit.metrics,
         )
         write_commit(new, is_locked=True)
-        write_through(Path(commit.root) / "_delta_log")
 
     def _is_there(self, commit: TableCommit) -> bool:
         """Tell whether the table of a commit still exists; what was dropped needs no commit."""
@@ -257,6 +264,10 @@ def _withdrawn_on_failure(commits: Sequence[TableCommit]) -> Iterator[None]:
     except BaseException:
         _unlink(*_moved(commits))
         raise
+
+
+def _flush_log(commit: TableCommit) -> None:
+    write_through(Path(commit.root) / "_delta_log")
 
 
 def _moved(commits: Sequence[TableCommit]) -> list[Path]:

@@ -121,6 +121,22 @@ def test_what_a_killed_server_has_decided_is_completed(
     assert records(tmp_path) == []
 
 
+def test_files_of_a_commit_stay_though_the_disk_fails_after_it(
+    tmp_path: Path, commits: list[TableCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the log names files they are never removed, also if the folder of the log cannot be flushed."""
+
+    def failing(*paths: Path) -> None:
+        if any(path.name == "_delta_log" for path in paths):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(journals, "write_through", failing)
+    with pytest.raises(UnfinishedTransactionError):
+        publish(tmp_path, commits[:1])
+
+    assert counts(tmp_path) == [2, 1, 1]
+
+
 def test_others_commit_before_the_recovery(tmp_path: Path, commits: list[TableCommit]) -> None:
     """A commit that another server has made since does not keep the rest of a transaction out."""
     killed_at(tmp_path, commits, 1)
