@@ -154,6 +154,34 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TLS_CERT",
+            metavar="FILE",
+            help="Encrypt: the server's certificate with its chain (PEM); read again when it changes.",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(envvar="SPARKPORT_TLS_KEY", metavar="FILE", help="The key of the certificate (PEM)."),
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TLS_CLIENT_CA",
+            metavar="FILE",
+            help="Require client certificates that these authorities (PEM) have signed.",
+        ),
+    ] = None,
+    insecure_network: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-network",
+            envvar="SPARKPORT_INSECURE_NETWORK",
+            help="Listen beyond loopback without TLS.",
+        ),
+    ] = False,
     app_spec: Annotated[
         str | None,
         typer.Option(
@@ -392,6 +420,10 @@ def serve(
             authenticate=not no_auth,
             default_catalog=catalog,
             sql=sql,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            insecure_network=insecure_network,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,
@@ -411,6 +443,29 @@ def serve(
         )
     shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
     _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
+
+
+@app.command()
+def certificate(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names and addresses of the server.", show_default="localhost 127.0.0.1 ::1"),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where cert.pem and key.pem are written.")
+    ] = Path(),
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificate is valid.")] = 30,
+) -> None:
+    """Make a self-signed certificate and its key, for a try of TLS."""
+    # Cryptography takes its time to import, and a server does not need it.
+    from sparkport.app.certificates import write_certificate  # noqa: PLC0415
+
+    try:
+        pair = write_certificate(folder, hosts or ["localhost", "127.0.0.1", "::1"], days)
+    except (ConfigError, OSError) as error:
+        typer.echo(f"sparkport: {error}", err=True)
+        raise typer.Exit(2) from error
+    typer.echo(f"sparkport serve --tls-cert {pair.certificate} --tls-key {pair.key}")
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:

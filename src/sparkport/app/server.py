@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -26,9 +27,12 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
+from sparkport.flight.transport.tls import TlsFiles
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.builder import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs, CatalogSource
+
+_log = structlog.get_logger("sparkport")
 
 _PRINCIPAL = "user"
 
@@ -50,6 +54,10 @@ class Server:
     `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
     and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
     many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
+    they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
+    says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
+    `insecure_network=True`.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
@@ -70,10 +78,26 @@ class Server:
         sql: bool = True,
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        tls_client_ca: str | Path | None = None,
+        insecure_network: bool = False,
     ) -> None:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
-        self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
+        tls = _tls_files(tls_cert, tls_key, tls_client_ca)
+        self.config = ServeConfig(
+            host,
+            port,
+            default_catalog,
+            token,
+            authenticate,
+            grace_seconds,
+            encrypts=tls is not None,
+            insecure_network=insecure_network,
+        )
+        if self.config.is_exposed:
+            _log.warning("tokens and rows go over the network unencrypted", host=host)
         if authenticator is not None and (token is not None or not authenticate):
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
@@ -87,7 +111,7 @@ class Server:
             actions=actions,
             offers_sql=sql,
         )
-        self._grpc = GrpcServer(context, self._authenticator(authenticator), host, port, limits)
+        self._grpc = GrpcServer(context, self._authenticator(authenticator), host, port, limits, tls)
 
     @property
     def location(self) -> str:
@@ -139,6 +163,18 @@ class Server:
         if custom is not None:
             return CustomAuthenticator(custom)
         return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+
+
+def _tls_files(
+    certificate: str | Path | None, key: str | Path | None, client_ca: str | Path | None
+) -> TlsFiles | None:
+    if (certificate is None) != (key is None):
+        raise ConfigError("a TLS certificate and its key go together: give both or neither")
+    if certificate is None or key is None:
+        if client_ca is not None:
+            raise ConfigError("client certificates need TLS: give --tls-cert and --tls-key too")
+        return None
+    return TlsFiles(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
 
 
 def _ticket_key(token: str) -> bytes:
