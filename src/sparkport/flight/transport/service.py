@@ -25,7 +25,8 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.transport import auth
-from sparkport.flight.transport.auth import Authenticator
+from sparkport.flight.transport.auth import Authenticator, Revocable
+from sparkport.flight.transport.open_calls import OpenCalls
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
 from sparkport.protocol import flight_data, sql_actions
@@ -48,6 +49,7 @@ class FlightService(grpc.GenericRpcHandler):
         """Make the service; `knows_certificates` if clients have to show one, which says who they are."""
         self._context = context
         self._knows_certificates = knows_certificates
+        self._open_calls = OpenCalls(authenticator) if isinstance(authenticator, Revocable) else None
         self._authenticator = authenticator
         unary, server_stream, both = (
             grpc.unary_unary_rpc_method_handler,
@@ -224,6 +226,9 @@ class FlightService(grpc.GenericRpcHandler):
         request = make_request(headers, principal, self._context.resources, access_log, rpc)
         if not rpc.add_callback(request.call.cancel):
             request.call.cancel()
+        authorization = headers.optional("authorization")
+        if self._open_calls is not None and authorization is not None:
+            self._open_calls.add(rpc, principal, authorization)
         return request
 
 

@@ -12,6 +12,7 @@ import grpc
 import structlog
 
 from sparkport.errors import ConfigError
+from sparkport.toolkit.file_stamps import FileStamp, file_stamp
 
 __all__ = ["TlsFiles", "server_credentials"]
 
@@ -63,18 +64,9 @@ class _Current:
             return self.configuration
 
 
-def _stamp(files: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
-    """Return what tells one state of the files from another, without reading them."""
+def _stamp(files: TlsFiles) -> tuple[FileStamp | None, ...]:
     paths = (files.certificate, files.key, files.client_ca)
-    return tuple(None if path is None else _file_stamp(path) for path in paths)
-
-
-def _file_stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+    return tuple(None if path is None else file_stamp(path) for path in paths)
 
 
 def _load(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
