@@ -30,11 +30,21 @@ class Flight:
     """
 
     def __init__(
-        self, location: str, token: str | None, *, airport: bool = True, alone: bool = False
+        self,
+        location: str,
+        token: str | None,
+        *,
+        airport: bool = True,
+        alone: bool = False,
+        tls: grpc.ChannelCredentials | None = None,
     ) -> None:
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         options += [("grpc.use_local_subchannel_pool", 1)] if alone else []
-        self.channel = grpc.insecure_channel(location.removeprefix("grpc://"), options=options)
+        target = location.partition("://")[2]
+        if tls is None:
+            self.channel = grpc.insecure_channel(target, options=options)
+        else:
+            self.channel = grpc.secure_channel(target, tls, options=options)
         own = [AIRPORT] if airport else []
         self.headers: list[tuple[str, str]] = own + (
             [("authorization", f"Bearer {token}")] if token is not None else []

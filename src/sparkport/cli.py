@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
@@ -25,6 +26,7 @@ from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
+from sparkport.app.tokens import TokenFile, parse_duration
 from sparkport.catalog.tables import Catalog
 from sparkport.config import (
     Engine,
@@ -151,8 +153,44 @@ def serve(
             help="A file with the token in its first line; other users must not have access to it.",
         ),
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TOKENS",
+            metavar="FILE",
+            help="The tokens of several callers, as `sparkport token` writes them; changes count at once.",
+        ),
+    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
+    ] = False,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TLS_CERT",
+            metavar="FILE",
+            help="Encrypt: the server's certificate with its chain (PEM); read again when it changes.",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(envvar="SPARKPORT_TLS_KEY", metavar="FILE", help="The key of the certificate (PEM)."),
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TLS_CLIENT_CA",
+            metavar="FILE",
+            help="Require client certificates that these authorities (PEM) have signed.",
+        ),
+    ] = None,
+    insecure_network: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-network",
+            envvar="SPARKPORT_INSECURE_NETWORK",
+            help="Listen beyond loopback without TLS.",
+        ),
     ] = False,
     app_spec: Annotated[
         str | None,
@@ -392,6 +430,11 @@ def serve(
             authenticate=not no_auth,
             default_catalog=catalog,
             sql=sql,
+            tokens=tokens,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            insecure_network=insecure_network,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,
@@ -409,8 +452,83 @@ def serve(
             log_format,
             "other users can see --token in the process list until the server has started; use --token-file",
         )
-    shown = f"<the token in {token_file}>" if token_file else "<your token>" if token else server.token
+    if token_file:
+        shown: str | None = f"<the token in {token_file}>"
+    else:
+        shown = "<your token>" if token or tokens else server.token
     _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
+
+
+token_app = typer.Typer(
+    no_args_is_help=True, help="Make, list and revoke the tokens of `serve --tokens FILE`."
+)
+app.add_typer(token_app, name="token")
+_TokensFile = Annotated[
+    Path, typer.Option("--file", envvar="SPARKPORT_TOKENS", metavar="FILE", help="The list of tokens.")
+]
+
+
+@token_app.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(help="Who gets the token: the principal of its calls.")],
+    file: _TokensFile,
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="For how long it is valid, such as 30d, 12h or 90m.")
+    ] = None,
+) -> None:
+    """Add a token to the list, and print it: it is kept as a hash only."""
+    with _errors_as_exit_codes():
+        valid = None if expires is None else parse_duration(expires)
+        typer.echo(TokenFile(file).create(name, valid))
+
+
+@token_app.command("list")
+def list_tokens(file: _TokensFile) -> None:
+    """Print the names of the tokens, when they were made, and until when they are valid."""
+    with _errors_as_exit_codes():
+        for stored in TokenFile(file).read():
+            end = (
+                "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
+            )
+            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}")
+
+
+@token_app.command("revoke")
+def revoke_token(
+    name: Annotated[str, typer.Argument(help="The name of the token.")], file: _TokensFile
+) -> None:
+    """Remove a token from the list: new calls are refused at once, running ones end within a minute."""
+    with _errors_as_exit_codes():
+        TokenFile(file).revoke(name)
+
+
+@contextlib.contextmanager
+def _errors_as_exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except (SparkportError, OSError) as error:
+        typer.echo(f"sparkport: {error}", err=True)
+        raise typer.Exit(2) from error
+
+
+@app.command()
+def certificate(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names and addresses of the server.", show_default="localhost 127.0.0.1 ::1"),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where cert.pem and key.pem are written.")
+    ] = Path(),
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificate is valid.")] = 30,
+) -> None:
+    """Make a self-signed certificate and its key, for a try of TLS."""
+    # Cryptography takes its time to import, and a server does not need it.
+    from sparkport.app.certificates import write_certificate  # noqa: PLC0415
+
+    with _errors_as_exit_codes():
+        pair = write_certificate(folder, hosts or ["localhost", "127.0.0.1", "::1"], days)
+    typer.echo(f"sparkport serve --tls-cert {pair.certificate} --tls-key {pair.key}")
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:

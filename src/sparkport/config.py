@@ -49,6 +49,8 @@ class ServeConfig:
     token: str | None = None
     authenticate: bool = True
     grace_seconds: float = 10.0
+    encrypts: bool = False
+    insecure_network: bool = False
 
     def __post_init__(self) -> None:
         if not self.catalog:
@@ -59,6 +61,17 @@ class ServeConfig:
             raise ConfigError("the token is empty")
         if not self.authenticate and not is_loopback(self.host):
             raise ConfigError(f"a server without authentication listens on loopback only, not on {self.host}")
+        if self.is_exposed and not self.insecure_network:
+            raise ConfigError(
+                f"on {self.host} tokens and rows would go over the network unencrypted: give a certificate"
+                " (--tls-cert and --tls-key; `sparkport certificate` makes one for a try), or accept it"
+                " with --insecure-network"
+            )
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others on the network could read along."""
+        return not self.encrypts and not is_loopback(self.host)
 
 
 def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> str | None:

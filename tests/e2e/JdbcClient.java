@@ -10,7 +10,7 @@ import java.sql.Types;
 import java.util.Arrays;
 import java.util.Properties;
 
-/** Uses the JDBC driver of Flight SQL as tools do: `JdbcClient.java HOST:PORT TOKEN`, answers as name=value. */
+/** Uses the JDBC driver of Flight SQL as tools do: `JdbcClient.java HOST:PORT TOKEN [ROOTS]`, answers as name=value. */
 public class JdbcClient {
   static void tell(String name, Object value) {
     System.out.println(name + "=" + value);
@@ -113,7 +113,10 @@ public class JdbcClient {
     Properties properties = new Properties();
     properties.put("user", "anybody");
     properties.put("password", arguments[1]);
-    properties.put("useEncryption", "false");
+    properties.put("useEncryption", String.valueOf(arguments.length > 2));
+    if (arguments.length > 2) {
+      properties.put("tlsRootCerts", arguments[2]);
+    }
     String url = "jdbc:arrow-flight-sql://" + arguments[0];
     try (Connection connection = DriverManager.getConnection(url, properties);
         Statement statement = connection.createStatement()) {

@@ -61,7 +61,7 @@ class Process:
     def location(self) -> str:
         """Wait until the server is ready and return where it is."""
         assert self._ready.wait(30), self.text
-        found = re.search(r"^sparkport ready at (grpc://\S+)$", "".join(self.stdout), re.MULTILINE)
+        found = re.search(r"^sparkport ready at (grpc(?:\+tls)?://\S+)$", "".join(self.stdout), re.MULTILINE)
         assert found is not None, self.text
         return found.group(1)
 

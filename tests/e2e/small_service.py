@@ -106,7 +106,7 @@ class Served:
         self.health = health.HealthService([""])
         self.health.set(is_serving=True)
         self.server.add_generic_rpc_handlers([self.health, self.handlers])
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.address = f"127.0.0.1:{self.server.add_port('127.0.0.1:0')}"
         self.server.start()
         self.channel = grpc.insecure_channel(self.address)
 

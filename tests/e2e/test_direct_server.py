@@ -36,7 +36,7 @@ from sparkport.flight.transport.call_shares import CallLimits
 from sparkport.flight.transport.direct_server import DirectServer
 
 server = DirectServer(CallLimits(), [])
-port = server.add_insecure_port("127.0.0.1:0")
+port = server.add_port("127.0.0.1:0")
 server.start()
 with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
     try:

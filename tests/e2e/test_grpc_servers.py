@@ -236,4 +236,4 @@ def test_taken_port_is_an_error(served: Served, server_class: ServerClass) -> No
     """The error names the address and the likely cause."""
     another = server_class(CallLimits(), [("grpc.so_reuseport", 0)])
     with pytest.raises(OSError, match=f"^cannot listen on {served.address}; is the port taken"):
-        another.add_insecure_port(served.address)
+        another.add_port(served.address)

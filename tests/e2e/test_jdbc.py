@@ -15,6 +15,7 @@ from sparkport.memory import MemoryCatalog
 from sparkport.spark.session.delta_jars import Jar, delta_jars
 from sparkport.spark.session.java_home import find_java
 from sparkport.spark.session.settings import SparkSettings
+from tests.certificates import Authority
 from tests.conftest import TOKEN
 from tests.requirements import missing
 
@@ -44,10 +45,27 @@ def test_the_driver_does_what_tools_need(
 ) -> None:
     """Statements, batches, look-ups with parameters, metadata and cancellation work."""
     catalog.create_schema(Call(), "main", CreateSchemaOptions())
+    _use(server, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_driver_does_the_same_over_tls(catalog: MemoryCatalog, tmp_path: Path) -> None:
+    """An encrypted connection with a certificate that the driver is told to trust changes nothing."""
+    catalog.create_schema(Call(), "main", CreateSchemaOptions())
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("server")
+    with sparkport.Server(
+        {"db1": catalog}, port=0, token=TOKEN, default_catalog="db1", tls_cert=cert, tls_key=key
+    ) as server:
+        _use(server, tmp_path, str(authority.ca))
+
+
+def _use(server: sparkport.Server, tmp_path: Path, *roots: str) -> None:
+    """Run the client and compare its answers."""
     java = find_java().path / "bin" / "java"
     command = [
         *(str(java), "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", str(_driver(tmp_path))),
-        *(str(_CLIENT), server.location.removeprefix("grpc://"), TOKEN),
+        *(str(_CLIENT), server.location.partition("://")[2], TOKEN, *roots),
     ]
     client = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | {"TZ": "UTC"}

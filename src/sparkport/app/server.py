@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +17,8 @@ from sparkport.app.application import App
 from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.app.token_authentication import TokenFileAuthenticator
+from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
@@ -23,12 +26,15 @@ from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.context import ServerContext
-from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth
+from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
+from sparkport.flight.transport.tls import TlsFiles
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.builder import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs, CatalogSource
+
+_log = structlog.get_logger("sparkport")
 
 _PRINCIPAL = "user"
 
@@ -46,10 +52,15 @@ class Server:
     and stopped with the server. `app` adds the schemas and actions of an app to what is served.
     `catalogs` adds and drops databases while the server runs.
 
-    Without a `token` the server makes one up. An `authenticator` takes its place: an object with
-    `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
-    and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
+    Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
+    for each caller; then only a `token` that is given counts beside them. An `authenticator` takes their
+    place: an object with `authenticate(authorization)`, which gets the `authorization` header of each call,
+    or None, and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
     many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
+    they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
+    says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
+    `insecure_network=True`.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
@@ -70,15 +81,36 @@ class Server:
         sql: bool = True,
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
+        tokens: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        tls_client_ca: str | Path | None = None,
+        insecure_network: bool = False,
     ) -> None:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
-        self.config = ServeConfig(host, port, default_catalog, token, authenticate, grace_seconds)
+        tls = _tls_files(tls_cert, tls_key, tls_client_ca)
+        self.config = ServeConfig(
+            host,
+            port,
+            default_catalog,
+            token,
+            authenticate,
+            grace_seconds,
+            encrypts=tls is not None,
+            insecure_network=insecure_network,
+        )
+        if self.config.is_exposed:
+            _log.warning("tokens and rows go over the network unencrypted", host=host)
         if authenticator is not None and (token is not None or not authenticate):
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
-        has_token = authenticate and authenticator is None
-        self.token = (token or secrets.token_urlsafe(24)) if has_token else None
+        if tokens is not None and (authenticator is not None or not authenticate):
+            raise ConfigError(
+                "a list of tokens goes neither with an authenticator nor with authenticate=False"
+            )
+        makes_token = authenticate and authenticator is None and tokens is None
+        self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
         limits = limits or ServerLimits()
         context = ServerContext(
             self.catalogs,
@@ -87,7 +119,7 @@ class Server:
             actions=actions,
             offers_sql=sql,
         )
-        self._grpc = GrpcServer(context, self._authenticator(authenticator), host, port, limits)
+        self._grpc = GrpcServer(context, self._authenticator(authenticator, tokens), host, port, limits, tls)
 
     @property
     def location(self) -> str:
@@ -135,10 +167,25 @@ class Server:
     ) -> None:
         self.stop()
 
-    def _authenticator(self, custom: Authenticator | None) -> Authenticator:
+    def _authenticator(self, custom: Authenticator | None, tokens: str | Path | None) -> Authenticator:
         if custom is not None:
             return CustomAuthenticator(custom)
-        return NoAuth() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+        one = NobodyElse() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+        if tokens is not None:
+            return TokenFileAuthenticator(TokenFile(Path(tokens)), one)
+        return one if self.config.authenticate else NoAuth()
+
+
+def _tls_files(
+    certificate: str | Path | None, key: str | Path | None, client_ca: str | Path | None
+) -> TlsFiles | None:
+    if (certificate is None) != (key is None):
+        raise ConfigError("a TLS certificate and its key go together: give both or neither")
+    if certificate is None or key is None:
+        if client_ca is not None:
+            raise ConfigError("client certificates need TLS: give --tls-cert and --tls-key too")
+        return None
+    return TlsFiles(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
 
 
 def _ticket_key(token: str) -> bytes:

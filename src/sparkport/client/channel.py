@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -16,14 +18,42 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 Headers = tuple[tuple[str, str | bytes], ...]
 
 
-class FlightChannel:
-    """Raw calls; `location` is `grpc://host:port`."""
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """Files in PEM format: whom to trust instead of gRPC's own list, and the client's certificate and key."""
 
-    def __init__(self, location: str, timeout: float | None) -> None:
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is set."""
+        return self == TlsOptions()
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Return what a channel needs. Raises OSError for files that cannot be read."""
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a client certificate and its key go together: give both or neither")
+        ca, key, certificate = (_bytes(path) for path in (self.ca, self.key, self.certificate))
+        return grpc.ssl_channel_credentials(ca, key, certificate)
+
+
+class FlightChannel:
+    """Raw calls; `location` is `grpc://host:port`, or `grpc+tls://host:port` for an encrypted connection."""
+
+    def __init__(self, location: str, timeout: float | None, tls: TlsOptions | None = None) -> None:
         scheme, separator, target = location.partition("://")
-        if not separator or not target or scheme not in {"grpc", "grpc+tcp"}:
-            raise ValueError(f"a location is grpc://host:port, not {location!r}")
-        self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+        tls = tls or TlsOptions()
+        if not separator or not target or scheme not in {"grpc", "grpc+tcp", "grpc+tls"}:
+            raise ValueError(f"a location is grpc://host:port or grpc+tls://host:port, not {location!r}")
+        if scheme == "grpc+tls":
+            self._channel = grpc.secure_channel(target, tls.credentials(), options=_OPTIONS)
+        elif tls.is_empty:
+            self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+        else:
+            # Whoever gives certificates expects encryption, and a token would go out in the clear.
+            raise ValueError(f"certificates need a location grpc+tls://host:port, not {location!r}")
         self._timeout = timeout
 
     def close(self) -> None:
@@ -68,6 +98,10 @@ class _Answers(Protocol):
     def __iter__(self) -> Iterator[bytes]: ...
 
     def cancel(self) -> object: ...
+
+
+def _bytes(path: Path | None) -> bytes | None:
+    return None if path is None else path.read_bytes()
 
 
 def _translated(answers: _Answers) -> Iterator[bytes]:

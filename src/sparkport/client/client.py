@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsIndex, TypeAlias, TypeVar
 
@@ -18,7 +19,7 @@ from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.transactions import TransactionState
-from sparkport.client.channel import FlightChannel, Headers
+from sparkport.client.channel import FlightChannel, Headers, TlsOptions
 from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.protocol import descriptor, flight_data, schemas
@@ -45,19 +46,28 @@ class WriteResult:
 
 
 def connect(
-    location: str, *, token: str | None = None, catalog: str = "", timeout: float | None = None
+    location: str,
+    *,
+    token: str | None = None,
+    catalog: str = "",
+    timeout: float | None = None,
+    tls_ca: str | Path | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
 ) -> Client:
-    """Return a client of the server at `grpc://host:port`.
+    """Return a client of the server at `grpc://host:port`, or `grpc+tls://host:port` for an encrypted one.
 
     `catalog` chooses a database other than the server's default one; `timeout`
-    limits each call, in seconds.
+    limits each call, in seconds. Files in PEM format: `tls_ca` has the authorities to trust instead of
+    gRPC's own list, such as a self-signed certificate itself; `tls_cert` and `tls_key` are the client's.
     """
     headers: list[tuple[str, str | bytes]] = []
     if token is not None:
         headers.append(("authorization", f"Bearer {token}"))
     if catalog:
         headers.append(("airport-catalog", catalog))
-    return Client(FlightChannel(location, timeout), tuple(headers), catalog)
+    files = (None if file is None else Path(file) for file in (tls_ca, tls_cert, tls_key))
+    return Client(FlightChannel(location, timeout, TlsOptions(*files)), tuple(headers), catalog)
 
 
 class Client:

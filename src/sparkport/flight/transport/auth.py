@@ -7,7 +7,7 @@ import binascii
 import hmac
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sparkport.catalog.call import ANONYMOUS
 from sparkport.errors import UnauthenticatedError
@@ -22,6 +22,16 @@ class Authenticator(Protocol):
         raise NotImplementedError
 
 
+@runtime_checkable
+class Revocable(Protocol):
+    """An authenticator whose credentials may end while a call runs."""
+
+    @abstractmethod
+    def still_admits(self, principal: str, authorization: str) -> bool:
+        """Return whether the header that has admitted the principal would do so now."""
+        raise NotImplementedError
+
+
 class NoAuth(Authenticator):
     """Lets everyone in; only for a server that listens on loopback."""
 
@@ -29,6 +39,14 @@ class NoAuth(Authenticator):
         """Return the same principal for every caller."""
         del authorization
         return ANONYMOUS
+
+
+class NobodyElse(Authenticator):
+    """Lets nobody in, and says what is needed."""
+
+    def authenticate(self, authorization: str | None) -> str:
+        """Raise UnauthenticatedError."""
+        raise _refused(token(authorization or ""))
 
 
 class BearerTokens(Authenticator):
@@ -52,7 +70,7 @@ class BearerTokens(Authenticator):
             if hmac.compare_digest(valid_token, given):
                 principal = owner
         if principal is None:
-            raise UnauthenticatedError(_HOW_TO if not given else "the token is not valid. " + _HOW_TO)
+            raise _refused(given)
         return principal
 
 
@@ -60,6 +78,10 @@ _HOW_TO = (
     "A token is needed. In DuckDB the scans use a secret whose SCOPE is the server's location:"
     " CREATE SECRET (TYPE airport, auth_token '...', SCOPE 'grpc://host:port')"
 )
+
+
+def _refused(given: bytes) -> UnauthenticatedError:
+    return UnauthenticatedError(_HOW_TO if not given else "the token is not valid. " + _HOW_TO)
 
 
 def token(authorization: str) -> bytes:

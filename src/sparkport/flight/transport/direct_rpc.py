@@ -18,7 +18,7 @@ import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
 
 from sparkport.errors import ClientSilentError
-from sparkport.flight.transport.rpc import AbortedError, Metadata, Patience, Rpc
+from sparkport.flight.transport.rpc import AbortedError, Metadata, Patience, Rpc, common_name
 
 _log = structlog.get_logger("sparkport")
 
@@ -73,6 +73,10 @@ class DirectRpc(Rpc):
         """The address of the client's end of the connection, with its port."""
         peer: bytes = self._call.peer()
         return peer.decode("ascii", "replace")
+
+    def certificate_name(self) -> str:
+        """Return the common name of the certificate that the client has shown; empty without one."""
+        return common_name(cygrpc.auth_context(self._call), b"x509_common_name")
 
     def time_remaining(self) -> float:
         """Return the seconds until the deadline."""

@@ -73,9 +73,10 @@ class DirectServer:
         """Add services; the first one that knows a method gets its calls."""
         self._services.extend(services)
 
-    def add_insecure_port(self, address: str) -> int:
-        """Listen, and return the port. Raises OSError."""
-        port = int(self._server.add_http2_port(address.encode()))
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Listen, with TLS if there are credentials, and return the port. Raises OSError."""
+        own = () if credentials is None else (credentials._credentials,)  # type: ignore[attr-defined]  # noqa: SLF001
+        port = int(self._server.add_http2_port(address.encode(), *own))
         if not port:
             raise OSError(f"cannot listen on {address}; is the port taken, or the address another machine's?")
         return port

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import grpc
 
-__all__ = ["AbortedError", "CallDetails", "Metadata", "Patience", "Rpc"]
+__all__ = ["AbortedError", "CallDetails", "Metadata", "Patience", "Rpc", "common_name"]
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
@@ -40,6 +40,10 @@ class Rpc(ABC):
     @abstractmethod
     def connection(self) -> str:
         """The address of the client's end of the connection, with its port."""
+
+    @abstractmethod
+    def certificate_name(self) -> str:
+        """Return the common name of the certificate that the client has shown; empty without one."""
 
     @abstractmethod
     def invocation_metadata(self) -> Metadata:
@@ -96,6 +100,15 @@ class Rpc(ABC):
     @abstractmethod
     def settle(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""
+
+
+def common_name(auth_context: Mapping[str | bytes, Sequence[bytes]] | None, key: str | bytes) -> str:
+    """Return the common name among what gRPC tells about a connection; empty unless there is one."""
+    names = (auth_context or {}).get(key, ())
+    try:
+        return names[0].decode() if len(names) == 1 else ""
+    except UnicodeDecodeError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sparkport.flight.transport.limits import ServerLimits, allowed_connections
 from sparkport.flight.transport.rpc import Patience
 from sparkport.flight.transport.service import FlightService
 from sparkport.flight.transport.standard_server import StandardServer
+from sparkport.flight.transport.tls import TlsFiles, server_credentials
 
 if TYPE_CHECKING:
     from sparkport.flight.transport.direct_server import DirectServer
@@ -41,8 +42,15 @@ class GrpcServer:
     """A Flight service on a port."""
 
     def __init__(
-        self, context: ServerContext, authenticator: Authenticator, host: str, port: int, limits: ServerLimits
+        self,
+        context: ServerContext,
+        authenticator: Authenticator,
+        host: str,
+        port: int,
+        limits: ServerLimits,
+        tls: TlsFiles | None = None,
     ) -> None:
+        """Bind to the port. Raises OSError, and ConfigError for certificates that cannot be used."""
         # Streams are cut into short turns, or one busy stream delays all small calls.
         sys.setswitchinterval(0.0005)
         self._server = _server_class()(
@@ -53,15 +61,19 @@ class GrpcServer:
         )
         self._health = HealthService(("", _FLIGHT))
         self._server.add_generic_rpc_handlers((self._health,))
-        self._server.add_generic_rpc_handlers((FlightService(context, authenticator),))
-        self.port = self._server.add_insecure_port(f"{_bracketed(host)}:{port}")
+        knows_certificates = tls is not None and tls.client_ca is not None
+        service = FlightService(context, authenticator, knows_certificates=knows_certificates)
+        self._server.add_generic_rpc_handlers((service,))
+        credentials = None if tls is None else server_credentials(tls)
+        self.port = self._server.add_port(f"{_bracketed(host)}:{port}", credentials)
         self.host = host
+        self._scheme = "grpc" if tls is None else "grpc+tls"
         _check_files(limits)
 
     @property
     def location(self) -> str:
         """Where clients find the server."""
-        return f"grpc://{_bracketed(self.host)}:{self.port}"
+        return f"{self._scheme}://{_bracketed(self.host)}:{self.port}"
 
     def start(self) -> None:
         """Begin to answer."""

@@ -25,7 +25,8 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.transport import auth
-from sparkport.flight.transport.auth import Authenticator
+from sparkport.flight.transport.auth import Authenticator, Revocable
+from sparkport.flight.transport.open_calls import OpenCalls
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
 from sparkport.protocol import flight_data, sql_actions
@@ -42,8 +43,13 @@ Frames = Iterator[bytes]
 class FlightService(grpc.GenericRpcHandler):
     """Routes Flight's methods to the handlers."""
 
-    def __init__(self, context: ServerContext, authenticator: Authenticator) -> None:
+    def __init__(
+        self, context: ServerContext, authenticator: Authenticator, *, knows_certificates: bool = False
+    ) -> None:
+        """Make the service; `knows_certificates` if clients have to show one, which says who they are."""
         self._context = context
+        self._knows_certificates = knows_certificates
+        self._open_calls = OpenCalls(authenticator) if isinstance(authenticator, Revocable) else None
         self._authenticator = authenticator
         unary, server_stream, both = (
             grpc.unary_unary_rpc_method_handler,
@@ -75,14 +81,15 @@ class FlightService(grpc.GenericRpcHandler):
             return None
         name = method.removeprefix(_SERVICE)
         headers = Headers(handler_call_details.invocation_metadata)
+        rpc = handler_call_details.rpc if isinstance(handler_call_details, CallDetails) else None
         try:
-            principal = self._authenticator.authenticate(headers.optional("authorization"))
+            principal = self._principal(headers, rpc)
         except UnauthenticatedError:
             # A handler of a stream starts before any message is read, so that a
             # stranger cannot make the server take in even one.
             return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
-        if isinstance(handler_call_details, CallDetails):
-            handler_call_details.rpc.principal = principal
+        if rpc is not None:
+            rpc.principal = principal
         if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
             return self._one_result
         return self._methods.get(name)
@@ -201,15 +208,27 @@ class FlightService(grpc.GenericRpcHandler):
 
         return handle
 
+    def _principal(self, headers: Headers, rpc: Rpc | None) -> str:
+        """Return who calls: by the header if there is one, else by the client's certificate."""
+        authorization = headers.optional("authorization")
+        if authorization is None and self._knows_certificates and rpc is not None:
+            name = rpc.certificate_name()
+            if name:
+                return name
+        return self._authenticator.authenticate(authorization)
+
     def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = rpc.principal
         if principal is None:  # the service refused the caller, and this error says why
-            principal = self._authenticator.authenticate(headers.optional("authorization"))
+            principal = self._principal(headers, rpc)
         access_log.add(principal=principal)
         request = make_request(headers, principal, self._context.resources, access_log, rpc)
         if not rpc.add_callback(request.call.cancel):
             request.call.cancel()
+        authorization = headers.optional("authorization")
+        if self._open_calls is not None and authorization is not None:
+            self._open_calls.add(rpc, principal, authorization)
         return request
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import grpc
 
 from sparkport.errors import ClientSilentError
-from sparkport.flight.transport.rpc import AbortedError, Metadata, Patience, Rpc
+from sparkport.flight.transport.rpc import AbortedError, Metadata, Patience, Rpc, common_name
 
 __all__ = ["StandardRpc"]
 
@@ -53,6 +53,10 @@ class StandardRpc(Rpc):
         """The address of the client's end of the connection, with its port."""
         peer: str = self._context.peer()
         return peer
+
+    def certificate_name(self) -> str:
+        """Return the common name of the certificate that the client has shown; empty without one."""
+        return common_name(self._context.auth_context(), "x509_common_name")
 
     def invocation_metadata(self) -> Metadata:
         """Return the headers of the request."""

@@ -53,18 +53,24 @@ class StandardServer:
         """Make a server; methods that begin with a prefix in `always` are answered beyond the limits."""
         threads = limits.concurrent_calls + _SPARE_THREADS
         self._calls = _Calls(limits, patience, always)
-        self._server = grpc.server(futures.ThreadPoolExecutor(threads, "flight"), options=options)
+        self._services: list[grpc.GenericRpcHandler] = []
+        adapter = _Adapter(self._services, self._calls)
+        pool = futures.ThreadPoolExecutor(threads, "flight")
+        self._server = grpc.server(pool, handlers=[adapter], options=options)
         self._stopped = threading.Event()
 
     def add_generic_rpc_handlers(self, services: Iterable[grpc.GenericRpcHandler]) -> None:
         """Add services; the first one that knows a method gets its calls."""
-        self._server.add_generic_rpc_handlers(tuple(_Adapter(service, self._calls) for service in services))
+        self._services.extend(services)
 
-    def add_insecure_port(self, address: str) -> int:
-        """Listen, and return the port. Raises OSError."""
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Listen, with TLS if there are credentials, and return the port. Raises OSError."""
         port = 0
         with contextlib.suppress(RuntimeError):  # which later versions raise instead of returning 0
-            port = self._server.add_insecure_port(address)
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
         if not port:
             raise OSError(f"cannot listen on {address}; is the port taken, or the address another machine's?")
         return port
@@ -152,31 +158,37 @@ class _Calls:
 
 
 class _Adapter(grpc.GenericRpcHandler):
-    """A service whose handlers get a `StandardRpc` instead of gRPC's own context."""
+    """All services, whose handlers get a `StandardRpc` instead of gRPC's own context.
 
-    def __init__(self, service: grpc.GenericRpcHandler, calls: _Calls) -> None:
-        self._service = service
+    gRPC asks for a handler before there is a context, and the services ask who has connected: so they are
+    asked only when the call runs.
+    """
+
+    def __init__(self, services: Sequence[grpc.GenericRpcHandler], calls: _Calls) -> None:
+        self._services = services
         self._calls = calls
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
-        """Return the handler of a method, None for a method of another service."""
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
+        """Return a handler that looks for the one of the method."""
         method, metadata = handler_call_details.method, tuple(handler_call_details.invocation_metadata)
         rpc = StandardRpc(method, metadata, self._calls.patience)
-        handler = self._service.service(CallDetails(method, metadata, rpc))
-        if handler is None:
-            return None
 
         # On the wire one message is the same as a stream of one; a stream is counted before it is read.
         def respond(messages: Iterator[bytes], context: Any) -> Iterator[bytes]:  # noqa: ANN401
             rpc.bind(messages, context)
-            return _respond(handler, rpc, self._calls)
+            return _respond(self._services, rpc, self._calls)
 
         return grpc.stream_stream_rpc_method_handler(respond)
 
 
-def _respond(handler: Handler, rpc: StandardRpc, calls: _Calls) -> Iterator[bytes]:
+def _respond(services: Sequence[grpc.GenericRpcHandler], rpc: StandardRpc, calls: _Calls) -> Iterator[bytes]:
     try:
+        details = CallDetails(rpc.method, rpc.invocation_metadata(), rpc)
+        found = (service.service(details) for service in services)
+        handler = next((handler for handler in found if handler is not None), None)
         calls.enter(rpc)
+        if handler is None:
+            _refuse(rpc, grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         with contextlib.closing(_responses(handler, rpc)) as responses:
             for response in responses:
                 yield from rpc.sending(response)
