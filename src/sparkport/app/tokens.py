@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from sparkport.errors import AlreadyExistsError, ConfigError, NotFoundError
+from sparkport.protocol.decoding import decode_json
 
 __all__ = ["StoredToken", "TokenFile", "digest", "parse_duration"]
 
@@ -61,7 +62,7 @@ class TokenFile:
         if status.st_mode & _WRITABLE:
             raise ConfigError(f"others can write the token list '{self.path}'; use: chmod 600 {self.path}")
         try:
-            tokens = msgspec.json.decode(content, type=_Content).tokens
+            tokens = decode_json(content, _Content).tokens
         except msgspec.DecodeError as error:
             raise ConfigError(f"the token list '{self.path}' is malformed: {error}") from error
         if any(token.expires is not None and token.expires.tzinfo is None for token in tokens):
