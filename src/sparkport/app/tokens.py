@@ -63,7 +63,7 @@ class TokenFile:
             raise ConfigError(f"others can write the token list '{self.path}'; use: chmod 600 {self.path}")
         try:
             tokens = decode_json(content, _Content).tokens
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"the token list '{self.path}' is malformed: {error}") from error
         if any(token.expires is not None and token.expires.tzinfo is None for token in tokens):
             raise ConfigError(f"the token list '{self.path}' has a time without a time zone")
