@@ -98,8 +98,8 @@ class StagedTable(StagedChanges):
             return self.write_rows(stage.read())
         if stage.layout is None:
             raise PreconditionError(
-                f"too many rows at once for a transaction on table '{self.table.name}': only Spark can write them,"
-                " because of the names of its columns"
+                f"too many rows at once for a transaction on table '{self.table.name}': only Spark can write"
+                " them, because of the names of its columns"
             )
         return list(stage.publish(Path(self.made_folder())))
 
