@@ -73,6 +73,7 @@ benchmark: setup ## Measure the front, functions, listing, scans and writes agai
 	@$(BIN)/python benchmarks/listing.py
 	@$(BIN)/python benchmarks/scan.py
 	@$(BIN)/python benchmarks/write.py
+	@$(BIN)/python benchmarks/transactions.py
 	@$(BIN)/python benchmarks/start.py
 
 lock: ## Resolve the dependencies again (needs uv)

@@ -530,3 +530,15 @@ def test_statement_that_was_done_is_committed_whatever_becomes_of_its_client(end
         assert eventually(lambda: json_client.state(transaction) != "active")
         assert json_client.state(transaction) == "committed"
         assert json_client.scan("own", "slow").to_pylist() == [{"id": 1}]
+
+
+def test_auto_rollback_aborts_with_the_first_failure(sales: JsonClient) -> None:
+    """With `auto_rollback` a statement that fails takes the others of its transaction with it."""
+    begun = sales.json("create_transaction", auto_commit=False, auto_rollback=True)["transaction_id"]
+    own = sales.within(str(begun))
+    own.insert("sales", "orders", table([2], ["two"]))
+    with pytest.raises(grpc.RpcError):
+        own.update("sales", "orders", [12345], table([9], ["x"]))
+
+    assert sales.state(str(begun)) == "aborted"
+    assert numbers(sales) == [1]

@@ -27,6 +27,18 @@ class TransactionMode(enum.StrEnum):
     """The first statement ends the transaction: committed if it succeeds, else aborted."""
     STAGED = "staged"
     """Statements are seen by the transaction alone until it is committed as a whole."""
+    STAGED_UNTIL_FAILURE = "staged_until_failure"
+    """The same, and the first statement that fails aborts the transaction."""
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether statements are seen by the transaction alone until it is committed."""
+        return self in {TransactionMode.STAGED, TransactionMode.STAGED_UNTIL_FAILURE}
+
+    @property
+    def ends_with_failure(self) -> bool:
+        """Whether a statement that fails aborts the transaction."""
+        return self in {TransactionMode.AUTO_COMMIT, TransactionMode.STAGED_UNTIL_FAILURE}
 
 
 @runtime_checkable

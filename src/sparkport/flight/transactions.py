@@ -33,7 +33,7 @@ def active_in(call: Call, catalog: Catalog) -> Iterator[None]:
 
 @contextmanager
 def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
-    """Run one statement; an auto-commit transaction ends with it.
+    """Run one statement; an auto-commit transaction ends with it, others may end if it fails.
 
     Raises before the statement runs if the call's transaction is unknown or no longer active.
     """
@@ -42,14 +42,16 @@ def statement_in(call: Call, catalog: Catalog) -> Iterator[None]:
         yield
         return
     manager = manager_of(catalog)
-    auto_commit = manager.transaction_mode(call, transaction_id) is TransactionMode.AUTO_COMMIT
+    mode = manager.transaction_mode(call, transaction_id)
     try:
         yield
     except BaseException:
         # Another statement may have ended the transaction in the meantime.
-        if auto_commit and manager.transaction_status(call, transaction_id) is TransactionState.ACTIVE:
-            manager.rollback_transaction(call, transaction_id)
+        is_active = manager.transaction_status(call, transaction_id) is TransactionState.ACTIVE
+        if mode.ends_with_failure and is_active:
+            # Also when the client has left: nobody else would do it before the idle time is over.
+            manager.rollback_transaction(call.detached(), transaction_id)
         raise
-    if auto_commit:
+    if mode is TransactionMode.AUTO_COMMIT:
         # The statement has succeeded: a client that has left, or a passed deadline, cannot undo it.
         manager.commit_transaction(call.detached(), transaction_id)

@@ -149,7 +149,7 @@ class MemoryTransactions(TransactionManager):
         if call.transaction_id is None:
             return None
         entry = self._registry.active(call, call.transaction_id)
-        if entry.mode is not TransactionMode.STAGED:
+        if not entry.mode.is_staged:
             return None
         transaction = entry.detail
         existing = transaction.staged.get(table.table_id)

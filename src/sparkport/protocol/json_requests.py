@@ -85,6 +85,7 @@ class BeginRequest:
     """`create_transaction` with an empty or JSON body."""
 
     auto_commit: bool
+    auto_rollback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,7 @@ class _Delete(msgspec.Struct):
 
 class _Begin(msgspec.Struct):
     auto_commit: bool = True
+    auto_rollback: bool = False
 
 
 class _Transaction(msgspec.Struct):
@@ -291,7 +293,8 @@ def delete(body: bytes) -> DeleteRequest:
 
 def begin(body: bytes) -> BeginRequest:
     """Decode `create_transaction` of the JSON dialect."""
-    return BeginRequest(_decode(body, _Begin).auto_commit) if body.strip() else BeginRequest(auto_commit=True)
+    wire = _decode(body, _Begin) if body.strip() else _Begin()
+    return BeginRequest(wire.auto_commit, wire.auto_rollback)
 
 
 def transaction_id(body: bytes) -> str:

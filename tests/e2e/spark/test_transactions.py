@@ -267,15 +267,24 @@ def test_two_servers_share_keys_and_numbers(tmp_path: Path) -> None:
                         return 0
                 return 1
 
-            with ThreadPoolExecutor(8) as pool:
-                done = list(pool.map(insert, range(60)))
-            with second.client() as client:
-                ids = [*row_ids(client, "keys"), *row_ids(client, "log")]
+            def insert_alone(number: int) -> int:
+                with connect(locations[number % 2], token=TOKEN, timeout=PATIENCE) as client:
+                    try:
+                        client.insert(SCHEMA, "keys", pa.table({"n": [100 + number // 2]}))
+                    except (ConstraintViolationError, InvalidRequestError):
+                        return 0
+                return 1
 
-            assert by_deltalake(first.warehouse, "keys") == list(range(30))
-            assert by_deltalake(first.warehouse, "log") == list(range(30))
-            assert sum(done) == 30
-            assert len(set(ids[:30])) == len(set(ids[30:])) == 30
+            with ThreadPoolExecutor(8) as pool:
+                done = list(pool.map(insert, range(40)))
+                alone = list(pool.map(insert_alone, range(40)))
+            with second.client() as client:
+                keys, logged = row_ids(client, "keys"), row_ids(client, "log")
+
+            assert by_deltalake(first.warehouse, "keys") == [*range(20), *range(100, 120)]
+            assert by_deltalake(first.warehouse, "log") == list(range(20))
+            assert (sum(done), sum(alone)) == (20, 20)
+            assert (len(set(keys)), len(set(logged))) == (40, 20)
 
 
 def test_transactions_of_sql_clients_are_refused(server: LakeServer) -> None:

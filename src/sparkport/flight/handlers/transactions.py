@@ -28,7 +28,8 @@ def create_transaction(context: ServerContext, request: Request, body: CatalogRe
 
 def begin(context: ServerContext, request: Request, body: BeginRequest) -> str:
     """Begin a transaction of the JSON dialect."""
-    mode = TransactionMode.AUTO_COMMIT if body.auto_commit else TransactionMode.STAGED
+    mode = TransactionMode.STAGED_UNTIL_FAILURE if body.auto_rollback else TransactionMode.STAGED
+    mode = TransactionMode.AUTO_COMMIT if body.auto_commit else mode
     return _manager(context, request).begin_transaction(request.call, mode)
 
 

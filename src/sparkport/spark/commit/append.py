@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.errors import NotFoundError
+from sparkport.spark.commit.conflicts import OutdatedCheckError
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
@@ -30,7 +31,10 @@ from sparkport.toolkit.repeats import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The staged rows of one or more statements, and the outcomes of those with an idempotency key."""
+    """The staged rows of one or more statements, and the outcomes of those with an idempotency key.
+
+    With a `checked_version` their keys were compared with that version, and are good for no other.
+    """
 
     table: str
     table_id: str
@@ -38,6 +42,7 @@ class Append:
     fields: Sequence[SparkField]
     keys: Mapping[str, Outcome]
     checks: Sequence[Callable[[Metadata], None]] = ()
+    checked_version: int | None = None
 
     @property
     def count(self) -> int:
@@ -66,10 +71,13 @@ def append(log: DeltaLog, rows: Append, session: SparkSession | None) -> CommitR
         raise NotFoundError("table", rows.table)
     for check in rows.checks:
         check(newest.metadata)
+    if rows.checked_version not in {None, newest.version}:
+        raise OutdatedCheckError(rows.table, "another writer was faster")
     if session is not None and not has_transactions(session):
         _append_with_spark_writer(log.root, rows, session)
         return CommitResult()
-    change = FileChange(rows.table, log.root, newest, "WRITE", txn_entries(rows.keys))
+    is_exact = rows.checked_version is not None
+    change = FileChange(rows.table, log.root, newest, "WRITE", txn_entries(rows.keys), is_exact=is_exact)
     # A table that got a row id column since the rows were staged has one column more.
     if rows.fits(newest.metadata) and can_write(log.root, newest.protocol, newest.metadata):
         return _append_own_files(newest, rows, change, session)

@@ -19,6 +19,10 @@ class FinalConflictError(ConflictError):
     """A conflict that another attempt of the same statement cannot resolve."""
 
 
+class OutdatedCheckError(FinalConflictError):
+    """Rows were compared with a version that is no longer the newest; compare them again."""
+
+
 def retry_on_conflict(call: Call, attempt: Callable[[int], T], *, max_tries: int) -> T:
     """Return what an attempt returns; after a conflict pause, longer each time, and try again.
 

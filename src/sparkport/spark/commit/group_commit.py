@@ -65,6 +65,7 @@ class _Append:
     fields: list[SparkField]
     key: StatementKey | None = None
     check: Callable[[Metadata], None] = lambda _: None
+    checked_version: int | None = None
     done: Future[Committed] = field(default_factory=Future)
 
 
@@ -181,13 +182,15 @@ class CommitQueue:
         stage: Stage,
         fields: Sequence[SparkField],
         check: Callable[[Metadata], None] = lambda _: None,
+        checked_version: int | None = None,
     ) -> Committed:
         """Append the rows of a stage in one commit, a few rows in a group commit with other statements.
 
         A group commit is not cancelled once it has begun: it has the rows of others too. `check` raises
-        FinalConflictError if the rows do not fit the table; every attempt begins with it.
+        FinalConflictError if the rows do not fit the table; every attempt begins with it. Rows whose keys
+        were compared with a version are alone in the queue, and raise OutdatedCheckError if it is another.
         """
-        entry = _Append(stage, list(fields), key, check)
+        entry = _Append(stage, list(fields), key, check, checked_version)
         if not stage.is_small:
             return self._recover(key, lambda: self._append_group(call, [entry]).of(entry))
         with self._lock:
@@ -312,6 +315,7 @@ class CommitQueue:
             group[0].fields,
             {entry.key.name: entry.key.outcome(entry.stage.rows) for entry in group if entry.key},
             [entry.check for entry in group],
+            group[0].checked_version,
         )
         work = functools.partial(append, self._log, rows)
         alone = functools.partial(append, self._log, rows, None)

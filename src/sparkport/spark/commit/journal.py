@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class Journal:
         while True:
             self.recover()
             with self._held(call, fcntl.LOCK_SH):
-                if self.is_clear():
+                if not self._records():
                     yield
                     return
             call.check()
@@ -189,9 +189,17 @@ class Journal:
         except NotFoundError:
             return False
 
-    def is_clear(self) -> bool:
-        """Return whether there is no record."""
-        return not self._records()
+    def awaits(self, roots: Collection[str]) -> bool:
+        """Return whether there is a record with one of these tables.
+
+        To whoever holds their logs it is one of a server that died: a living one would hold them.
+        """
+        for path in self._records():
+            with contextlib.suppress(FileNotFoundError):
+                record = json.loads(path.read_bytes())
+                if any(table["root"] in roots for table in record["tables"]):
+                    return True
+        return False
 
     def _orphans(self) -> list[Path]:
         """Return the records that nobody holds."""

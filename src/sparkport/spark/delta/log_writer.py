@@ -64,7 +64,8 @@ class NewCommit:
     """Actions of the log as JSON, made for a version of a table, and what the history says of them.
 
     `keys` are versions by application. Another commit since that version is a conflict if it changes the
-    table's columns or properties, removes one of the same files, or records one of the keys.
+    table's columns or properties, removes one of the same files, or records one of the keys. With `is_exact`
+    it is one too if it adds files: what is committed was compared with all rows of that version.
     """
 
     table: str
@@ -75,6 +76,7 @@ class NewCommit:
     actions: Sequence[str]
     keys: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
+    is_exact: bool = False
 
     @property
     def is_append(self) -> bool:
@@ -205,6 +207,8 @@ def _check_winner(commit: NewCommit, removed: frozenset[str], winner: list[dict[
         match action:
             case {"metaData": dict()} | {"protocol": dict()}:
                 raise ConflictError(commit.table, "its columns or properties were changed meanwhile")
+            case {"add": dict()} if commit.is_exact:
+                raise ConflictError(commit.table, "another writer added rows meanwhile")
             case {"txn": dict() as txn} if txn.get("appId") in commit.keys:
                 raise ConflictError(commit.table, "another server runs the same statement")
             case _:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError
 from sparkport.spark.delta.errors import SparkRequiredError
+from sparkport.spark.delta.log import DeltaLog
 from sparkport.spark.delta.log_writer import NewCommit, can_commit, write_commit
 from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.spark_fields import SparkField, struct_fields
@@ -28,7 +29,8 @@ class FileChange:
     """What files become of those of a version: actions of the log, as JSON, and rows for new files.
 
     Another commit meanwhile is a conflict if it has removed or changed one of the same files, or has noted
-    one of the keys. With `fits`, it is one too if the columns are no longer of these Spark types.
+    one of the keys. With `fits`, it is one too if the columns are no longer of these Spark types, with
+    `is_exact` if it has added files.
     """
 
     table: str
@@ -40,6 +42,7 @@ class FileChange:
     metrics: Mapping[str, int] = field(default_factory=dict)
     rows: MakeRows | None = None
     fits: Sequence[SparkField] = ()
+    is_exact: bool = False
 
 
 def commit_files(change: FileChange, session: SparkSession | None) -> CommitResult:
@@ -54,6 +57,9 @@ def commit_files(change: FileChange, session: SparkSession | None) -> CommitResu
         return CommitResult(known=known)
     if session is None:
         return _commit_without_spark(change)
+    # What the servers write themselves is kept out now; what another Spark commits at once is not.
+    if change.is_exact and DeltaLog(change.root).newest_version() != change.base.version:
+        raise ConflictError(change.table, "another writer was faster")
     java = DeltaJava(session)
     table_id, version = change.base.metadata.table_id, change.base.version
     transaction = java.transaction(change.root, table_id, change.table, version)
@@ -84,6 +90,7 @@ def _commit_without_spark(change: FileChange) -> CommitResult:
         change.actions,
         change.keys,
         change.metrics,
+        change.is_exact,
     )
     return CommitResult(write_commit(commit))
 

@@ -131,6 +131,11 @@ class _View:
     changing: threading.Lock = field(default_factory=threading.Lock)  # statements run one after the other
     is_publishing: bool = False
 
+    def end_publishing(self) -> None:
+        """Remove what was staged, also if the transaction has expired meanwhile."""
+        self.is_publishing = False
+        self.discard()
+
     def discard(self) -> None:
         """Remove what was staged, unless it is being committed."""
         if not self.is_publishing:
@@ -169,7 +174,7 @@ class SparkTransactions(TransactionManager):
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
         """Start a transaction; a staged one sees the moment in which it begins."""
         view = self._fresh_view()
-        if mode is TransactionMode.STAGED:
+        if mode.is_staged:
             if self._journal is None:
                 raise UnsupportedOperationError(
                     "engine", "spark", "staged transactions: the warehouse is not on a local disk"
@@ -199,7 +204,7 @@ class SparkTransactions(TransactionManager):
     def commit_transaction(self, call: Call, transaction_id: str) -> None:
         """End the transaction, and publish what it has staged; a second commit does nothing."""
         entry = self._registry.find(call, transaction_id)
-        if entry.mode is not TransactionMode.STAGED:
+        if not entry.mode.is_staged:
             self._end(call, transaction_id, TransactionState.COMMITTED)
             return
         view = entry.detail
@@ -230,9 +235,9 @@ class SparkTransactions(TransactionManager):
             self._registry.end(entry, TransactionState.COMMITTED)  # its files are still needed
             raise
         except BaseException:
-            view.is_publishing = False
+            view.end_publishing()
             raise
-        view.is_publishing = False
+        view.end_publishing()
         self._registry.end(entry, TransactionState.COMMITTED)
 
     def rollback_transaction(self, call: Call, transaction_id: str) -> None:
@@ -244,7 +249,7 @@ class SparkTransactions(TransactionManager):
         """Tell whether the statements of a call are staged."""
         if call.transaction_id is None:
             return False
-        return self._registry.active(call, call.transaction_id).mode is TransactionMode.STAGED
+        return self._registry.active(call, call.transaction_id).mode.is_staged
 
     def refuse_in_staged(self, call: Call, what: str) -> None:
         """Raise PreconditionError for what a staged transaction cannot have."""
@@ -286,7 +291,7 @@ class SparkTransactions(TransactionManager):
         Raises NotFoundError and TransactionNotActiveError.
         """
         entry = self._registry.present(transaction_id)
-        if entry is None or entry.mode is not TransactionMode.STAGED:
+        if entry is None or not entry.mode.is_staged:
             return None
         view = self._registry.active(call, transaction_id).detail
         with self._lock:

@@ -10,7 +10,7 @@ import functools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,10 +75,12 @@ def commit(
     new_rows: NewRows | None,
     operation: str,
     keys: Mapping[str, Outcome],
+    is_exact: bool,
     session: SparkSession | None,
 ) -> CommitResult:
     """Remove the located rows, and put others in their place.
 
+    With `is_exact`, rows that others have added since are a conflict: keys were compared with the version.
     With a key that the log has already, do nothing. Raises ConflictError if the rows are gone, and without a
     session SparkRequiredError if it takes one.
     """
@@ -113,6 +115,7 @@ def commit(
     try:
         with _staged(new_rows) as rows:
             change = FileChange(table, root, state, operation, txn_entries(keys), actions, metrics, rows)
+            change = replace(change, is_exact=is_exact)
             result = file_commit.commit_files(change, session)
     except Exception as error:
         if is_refusal(error) or (session is None and isinstance(error, OSError)):

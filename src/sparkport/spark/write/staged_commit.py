@@ -71,7 +71,7 @@ def _publish_when_current(journal: Journal, call: Call, tables: Sequence[StagedT
             with holding_logs(logs, call.check):
                 if number == _MAX_TRIES - 1:
                     ready = [one if one.is_current else _rebased(call, one.staged) for one in ready]
-                if journal.is_clear() and all(one.is_current for one in ready):
+                if not journal.awaits(logs) and all(one.is_current for one in ready):
                     commits = [commit for one in ready if (commit := one.commit()).is_needed]
                     call.check()  # from here on it is done
                     if commits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 
 import numpy as np
@@ -11,9 +10,9 @@ import pyarrow as pa
 from sparkport.arrow.conform import batch_of, conform_batch
 from sparkport.catalog.call import Call
 from sparkport.catalog.rowid import rowid_name, with_rowid, without_rowid
-from sparkport.errors import NotFoundError
+from sparkport.errors import ConflictError, NotFoundError
 from sparkport.expressions.constraints import check_not_null
-from sparkport.spark.commit.conflicts import FinalConflictError
+from sparkport.spark.commit.conflicts import FinalConflictError, OutdatedCheckError, retry_on_conflict
 from sparkport.spark.commit.group_commit import CommitQueue, Committed
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.actions import Metadata
@@ -35,6 +34,7 @@ from sparkport.toolkit.repeats import StatementKey, check_returnable
 from sparkport.toolkit.staged_statement import StagedStatement
 
 _MAX_TRIES = 5
+_MAX_KEY_TRIES = 8
 
 
 class SparkStatement(StagedStatement):
@@ -217,12 +217,25 @@ class InsertStatement(SparkStatement):
         if not self._stage.rows:
             return Committed(0)
         plain = self._spark_fields()
-        # Keys are compared with those of the newest version, so that no other may come before the commit.
-        with self._commits.exclusive(self._call) if self._checks.has_keys else contextlib.nullcontext():
-            newest = self._table.newest()
-            self._check_same_columns(newest.metadata)
-            self._checks.check_keys(newest)
+        if not self._checks.has_keys:
+            self._check_same_columns(self._table.newest().metadata)
             return self._commits.append(self._call, key, self._stage, plain, self._check_same_columns)
+        with self._commits.exclusive(self._call):
+            return retry_on_conflict(
+                self._call, lambda _: self._append_checked(key, plain), max_tries=_MAX_KEY_TRIES
+            )
+
+    def _append_checked(self, key: StatementKey | None, fields: list[SparkField]) -> Committed:
+        """Compare the keys with those of the newest version, and append to that version alone."""
+        newest = self._table.newest()
+        self._check_same_columns(newest.metadata)
+        self._checks.check_keys(newest)
+        try:
+            return self._commits.append(
+                self._call, key, self._stage, fields, self._check_same_columns, newest.version
+            )
+        except OutdatedCheckError as error:
+            raise ConflictError(self._name, "another server was faster each time") from error
 
     def _stage_in(self, staged: StagedTable, key: StatementKey | None) -> Committed:
         if not self._stage.rows:

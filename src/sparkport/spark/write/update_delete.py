@@ -201,6 +201,11 @@ class RowIdStatement(SparkStatement):
         staged.add(self.operation, files, located, count, key)
         return Committed(count)
 
+    @property
+    def _compares_keys(self) -> bool:
+        """Whether the new rows are compared with the keys of all others."""
+        return False
+
     def _outcomes(self, key: StatementKey | None, affected: int) -> dict[str, Outcome]:
         return {} if key is None else {key.name: key.outcome(affected)}
 
@@ -218,6 +223,7 @@ class RowIdStatement(SparkStatement):
             new_rows,
             self.operation,
             keys,
+            self._compares_keys,
         )
         return Change(work, affected, functools.partial(work, None), records_key=True)
 
@@ -353,6 +359,10 @@ class UpdateStatement(RowIdStatement):
         is_possible = located is not None and located.is_whole and len(self._distinct) <= data_files.MAX_ROWS
         rows = self._new_rows(located) if located is not None and is_possible else None
         return self._stage_change(staged, key, located, rows)
+
+    @property
+    def _compares_keys(self) -> bool:
+        return self._checks.has_keys
 
     def _require_all(self, plan: _Plan) -> None:
         missing = np.setdiff1d(self._distinct, plan.present)

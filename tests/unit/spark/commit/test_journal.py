@@ -146,6 +146,17 @@ def test_others_commit_before_the_recovery(tmp_path: Path, commits: list[TableCo
     assert counts(tmp_path) == [2, 2, 3]
 
 
+def test_record_is_awaited_by_its_own_tables_alone(tmp_path: Path, commits: list[TableCommit]) -> None:
+    """What a dead server has left keeps other commits to the same tables waiting, and no others."""
+    killed_at(tmp_path, commits[:2], 1)
+    journal = Journal(str(tmp_path), DeltaLog)
+
+    assert journal.awaits([commits[1].root])
+    assert not journal.awaits([commits[2].root])
+    journal.recover()
+    assert not journal.awaits([commits[1].root])
+
+
 def test_table_that_was_dropped_since_is_left_out(tmp_path: Path, commits: list[TableCommit]) -> None:
     """The recovery commits to the tables that are still there, and never to one that took a place."""
     killed_at(tmp_path, commits, 0)

@@ -270,3 +270,13 @@ def test_link_whose_answer_was_lost_is_a_commit(
 
     assert write_commit(new_commit(table, remove("old"), add("new", 2))) == 1
     assert not (table.root / "_delta_log" / f"{2:020d}.json").exists()
+
+
+def test_exact_commit_conflicts_with_rows_that_others_added(table: HandwrittenTable) -> None:
+    """What was compared with all rows of a version is not committed after another one that adds some."""
+    exact = new_commit(table, add("mine", 1), is_exact=True)
+    table.commit(1, add("theirs", 1))
+
+    with pytest.raises(ConflictError, match="another writer added rows"):
+        write_commit(exact)
+    assert write_commit(new_commit(table, add("mine", 1), is_exact=True)) == 2
