@@ -74,6 +74,41 @@ def make(client: Client, *tables: str, rows: int = 0) -> None:
             client.insert(SCHEMA, table, pa.table({"n": pa.array([START] * rows, pa.int64())}))
 
 
+def test_readers_see_all_tables_of_a_commit_or_none(server: LakeServer) -> None:
+    """A transaction of a reader, as DuckDB's are, never begins between two commits of another one."""
+    names = ("left", "right", "third")
+    with server.client() as client:
+        make(client, *names)
+    stop = threading.Event()
+
+    def write() -> None:
+        with server.client() as client:
+            for number in range(40):
+                with client.transaction() as own:
+                    for name in names:
+                        own.insert(SCHEMA, name, pa.table({"n": pa.array([number], pa.int64())}))
+        stop.set()
+
+    def read() -> list[list[int]]:
+        seen = []
+        with server.client() as client:
+            while not stop.is_set():
+                with client.transaction(auto_commit=True) as own:
+                    seen.append([own.scan(SCHEMA, name).read_all().num_rows for name in names])
+        return seen
+
+    with ThreadPoolExecutor() as pool:
+        writer, readers = pool.submit(write), [pool.submit(read) for _ in range(2)]
+        try:
+            writer.result()
+        finally:
+            stop.set()
+        seen = [counts for reader in readers for counts in reader.result()]
+
+    assert len(seen) > 10
+    assert [counts for counts in seen if len(set(counts)) > 1] == []
+
+
 def test_statements_are_seen_by_others_after_the_commit(server: LakeServer) -> None:
     """Two tables change for everybody at once, and for the transaction itself before."""
     with server.client() as client:

@@ -131,6 +131,11 @@ class _View:
     changing: threading.Lock = field(default_factory=threading.Lock)  # statements run one after the other
     is_publishing: bool = False
 
+    def begin_at(self, listing: Listing) -> None:
+        """Fix what the transaction sees, unless another of its calls was faster."""
+        if self.listing is None:
+            self.listing = listing
+
     def end_publishing(self) -> None:
         """Remove what was staged, also if the transaction has expired meanwhile."""
         self.is_publishing = False
@@ -313,11 +318,16 @@ class SparkTransactions(TransactionManager):
 
     def look(self, call: Call) -> None:
         """Take the snapshot that the call's transaction sees, if it has one and this is its first use."""
-        if call.transaction_id is not None:
-            view = self._registry.active(call, call.transaction_id).detail
-            with self._lock:
-                if view.listing is None:
-                    view.listing = self._warehouse.listing(fresh=True)
+        if call.transaction_id is None:
+            return
+        view = self._registry.active(call, call.transaction_id).detail
+        if view.listing is not None:
+            return
+        # Not in the middle of a commit to several tables: all of them are changed, or none.
+        with self._journal.reading(call) if self._journal else contextlib.nullcontext():
+            listing = self._warehouse.listing(fresh=True)
+        with self._lock:
+            view.begin_at(listing)
 
     def view(self, call: Call, schema: str, table: str, log: DeltaLog) -> TableView | None:
         """Return what the call's transaction sees of a table, None without a transaction.
