@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from sparkport.catalog.tables import Catalog
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
 from sparkport.spark.external.table import decoded_rows, exact_schema
 from sparkport.spark.query.runner import NAME, QueryRunner
-from sparkport.spark.query.session import check_plain
+from sparkport.spark.query.session import check_plain, read_json
 from sparkport.spark.query.tables import QueryTable
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
@@ -25,6 +25,9 @@ from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 _SIGNATURE = FunctionSignature((Parameter("sql", pa.string()),))
 _COMMENT = "The result of one query of Spark SQL over tables of the warehouse"
 _SPARK_CATALOG = "spark_catalog"
+
+Plan = Sequence[Mapping[str, Any]]
+"""The nodes of a parsed statement as Spark writes them in JSON, parents first."""
 
 
 class Query:
@@ -57,6 +60,12 @@ class Query:
         _shown(spark_schema)
         rows = self._runner.rows(limited, sql, tables, spark_schema, options)
         return decoded_rows(self._within_limit(call, rows), spark_schema, options)
+
+    def parse(self, call: Call, sql: str) -> Plan:
+        """Return the plan of any statement, which is parsed and nothing else."""
+        with self._limit(call):
+            plan: Plan = read_json(self._runner.parsed(_limit_time(call, self._max_seconds), sql))
+        return plan
 
     def _analyse(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
         tables = [self._find(call, name) for name in self._runner.table_names(call, sql)]
@@ -99,7 +108,7 @@ class Query:
 
 
 class DisabledQuery:
-    """Stands in for `query`: it is not listed, and its error says how to switch it on."""
+    """Stands in for `query`: it is not listed, and its error says why."""
 
     name = NAME
     comment = _COMMENT
@@ -118,6 +127,11 @@ class DisabledQuery:
         """Refuse."""
         del options
         return self.schema_for_parameters(call, parameters)
+
+    def parse(self, call: Call, sql: str) -> Plan:
+        """Refuse."""
+        self.schema_for_parameters(call, [sql])
+        return ()
 
 
 def _limit_time(call: Call, max_seconds: float) -> Call:
