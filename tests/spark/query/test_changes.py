@@ -265,6 +265,42 @@ def test_adbc_runs_changes_once_and_binds_many_rows(connection: adbc.Connection,
     assert count == [(3,)]
 
 
+def test_parameters_of_a_merge_are_bound_where_they_stand(catalog: SparkCatalog, run: Run, name: str) -> None:
+    """Parameters of a MERGE keep their places, whatever its query looks like; it takes one row of them."""
+    sql = (
+        f"MERGE INTO {name} t USING (SELECT ? AS id) s ON t.id = s.id"
+        " WHEN MATCHED AND t.text = ? THEN UPDATE SET text = ?"
+    )
+    statement = SqlStatement(sql, "lake")
+    parameters = pa.record_batch({"a": [2], "b": ["b"], "c": ["bound"]})
+    described = catalog.describe_sql(Call(), statement, None)
+    with pytest.raises(InvalidRequestError):
+        catalog.update_sql(Call(), statement, pa.concat_batches([parameters, parameters]))
+    with pytest.raises(InvalidRequestError):
+        catalog.update_sql(Call(), statement, None)
+
+    assert len(described.parameters) == 3
+    assert catalog.update_sql(Call(), statement, parameters) == 1
+    assert [row[2] for row in _rows(catalog, name)] == ["a", "bound", "c"]
+    with pytest.raises(InvalidRequestError):
+        run(f"UPDATE {name} SET text = ?")
+
+
+def test_parameters_reach_queries_by_name(catalog: SparkCatalog, name: str) -> None:
+    """INSERT BY NAME takes parameters; the last values of a row that is changed twice count."""
+    insert = SqlStatement(f"INSERT INTO {name} BY NAME SELECT ? AS text, CAST(? AS INT) AS id", "lake")
+    rows = pa.record_batch({"text": ["x", "y"], "id": [8, 9]})
+    update = SqlStatement(
+        f"UPDATE {name} SET text = ? WHERE id IN (SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id)"
+        " AND id = ?",
+        "lake",
+    )
+
+    assert catalog.update_sql(Call(), insert, rows) == 2
+    assert catalog.update_sql(Call(), update, pa.record_batch({"t": ["1st", "2nd"], "id": [9, 9]})) == 1
+    assert [row[2] for row in _rows(catalog, name)][3:] == ["x", "2nd"]
+
+
 def test_parameters_have_the_types_of_their_columns(catalog: SparkCatalog, name: str) -> None:
     """A driver is told the type that each parameter is stored as or compared with; there is no result set."""
     described = [

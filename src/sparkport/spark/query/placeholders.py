@@ -20,7 +20,7 @@ from sparkport.spark.sql_names import literal
 
 # Texts, names and comments, in which a ? is no parameter; then names, comparisons and parameters themselves.
 TOKEN = re.compile(
-    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/"""
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--(?:\\\n|[^\r\n])*|/\*.*?\*/"""
     r"""|\w+|<=>|<=|>=|<>|!=|==|[=<>]|\?|\S""",
     re.DOTALL,
 )
@@ -52,11 +52,16 @@ def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
     return pa.schema([pa.field(str(number), kind) for number, kind in enumerate(types, 1)])
 
 
+def count_parameters(sql: str) -> int:
+    """Return how many parameters a statement has."""
+    return sum(match.group() == _PARAMETER for match in TOKEN.finditer(sql))
+
+
 def with_values(sql: str, values: Sequence[Any]) -> str:
     """Return the query with literals for its parameters. Raises InvalidRequestError for a wrong number."""
     waiting = list(values)
     tokens = [match.group() for match in TOKEN.finditer(sql)]
-    count = tokens.count(_PARAMETER)
+    count = count_parameters(sql)
     if waiting and any(token.startswith("/*") and "/*" in token[2:] for token in tokens):
         # Where such a comment ends, a value could become a part of the statement.
         raise InvalidRequestError("a statement with parameters cannot have a comment within a comment")

@@ -18,7 +18,7 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import InvalidRequestError, UnsupportedOperationError
 from sparkport.expressions.evaluation import evaluate_default
 from sparkport.spark.model.columns import ROWID_KEY
-from sparkport.spark.query.placeholders import with_values
+from sparkport.spark.query.placeholders import count_parameters, with_values
 from sparkport.spark.query.session import check_plain
 from sparkport.spark.statements import lowering
 from sparkport.spark.statements.changes import Change, MergeDelete, MergeInsert, MergeUpdate
@@ -48,7 +48,8 @@ class Queries(Protocol):
 class Lowered:
     """A change as a query for its rows, and the statement of the table that takes them.
 
-    `given` are the columns of the query. With `is_parameters` the rows of an INSERT are its parameters.
+    `given` are the columns of the query. With `is_parameters` the rows of an INSERT are its parameters. With
+    `is_unique` a row that is there twice is an error, else its last values count.
     """
 
     query: str
@@ -69,7 +70,8 @@ def lower(call: Call, queries: Queries, change: Change, table: DeltaTable, *, is
             target = _target(call, table)
             given = change.columns or tuple(target.columns.names)
             if change.by_name:
-                given = tuple(queries.schema_for_parameters(call, [change.query]).names)
+                source = with_values(change.query, [None] * count_parameters(change.query))
+                given = tuple(queries.schema_for_parameters(call, [source]).names)
             query = lowering.insert_query(change, target, given)
             lowered = _inserting(call, table, target, given, query)
             return replace(lowered, is_parameters=are_parameters(change.query, len(given)))
@@ -82,7 +84,7 @@ def lower(call: Call, queries: Queries, change: Change, table: DeltaTable, *, is
         case MergeUpdate():
             target, changing = _with_ids(call, table, is_run=is_run)
             names, query = lowering.merge_update_query(change, target)
-            return _updating(changing, table, target, names, (), query)
+            return _updating(changing, table, target, names, (), query, is_unique=True)
         case Delete():
             target, changing = _with_ids(call, table, is_run=is_run)
             return _deleting(changing, table, lowering.delete_query(change, target))
@@ -142,6 +144,8 @@ def _updating(
     given: tuple[str, ...],
     defaults: tuple[str, ...],
     query: str,
+    *,
+    is_unique: bool = False,
 ) -> Lowered:
     fields = [target.columns.field(find_column(target.columns, name)) for name in given]
 
@@ -157,7 +161,7 @@ def _updating(
         given,
         lambda: table.begin_update(call, (*given, *defaults), returning=False),
         conform,
-        is_unique=" JOIN " in query,
+        is_unique=is_unique,
     )
 
 

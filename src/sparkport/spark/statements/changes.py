@@ -65,7 +65,8 @@ class MergeInsert:
     clause: Clause
 
 
-Change = Insert | Update | Delete | MergeUpdate | MergeDelete | MergeInsert
+Merge = MergeUpdate | MergeDelete | MergeInsert
+Change = Insert | Update | Delete | Merge
 
 
 def parse_change(sql: str, root: Mapping[str, Any]) -> Change:
@@ -76,9 +77,9 @@ def parse_change(sql: str, root: Mapping[str, Any]) -> Change:
         case "InsertIntoStatement":
             return _insert(cursor, root)
         case "UpdateTable":
-            return _update(cursor)
+            return _checked(_update(cursor), root)
         case "DeleteFromTable":
-            return _delete(cursor)
+            return _checked(_delete(cursor), root)
         case "TruncateTable":
             cursor.expect("TRUNCATE", "TABLE")
             return Delete(cursor.names(), "", "", "", "")
@@ -133,6 +134,15 @@ def _delete(cursor: Cursor) -> Delete:
     condition = cursor.rest() if cursor.skip("WHERE") else ""
     cursor.end()
     return Delete(target, alias, "", "", condition)
+
+
+def _checked(change: Update | Delete, root: Mapping[str, Any]) -> Update | Delete:
+    """Make sure that a change has a condition where Spark has found one: without, it is about all rows."""
+    planned = root.get("condition")
+    is_always = isinstance(planned, list) and planned[0].get("value") == "true"
+    if bool(change.condition) != (planned is not None) and not is_always:
+        raise InvalidRequestError("the parts of the statement cannot be told apart: leave out its comments")
+    return change
 
 
 def _merge(cursor: Cursor) -> Change:

@@ -60,7 +60,7 @@ class DefinitionRuns:
         if kind in _CREATE_TABLE:
             return self._create_table(call, names, cursor, plan)
         if kind == "CreateNamespace":
-            self._create_schema(call, cursor)
+            self._create_schema(call, names, cursor)
         elif kind == "DropNamespace":
             self._drop_schema(call, names, cursor)
         elif kind == "DropTable":
@@ -83,11 +83,11 @@ class DefinitionRuns:
             raise NotImplementedByServerError(f"statements of the kind {kind} are not offered")
         return 0
 
-    def _create_schema(self, call: Call, cursor: Cursor) -> None:
+    def _create_schema(self, call: Call, names: Names, cursor: Cursor) -> None:
         cursor.expect("CREATE")
         cursor.at += 1
         if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
-        name = cursor.names()[-1]
+        name = names.schema_name(cursor.names())
         cursor.end()
         try:
             self._catalog.create_schema(call, name, CreateSchemaOptions())

@@ -89,7 +89,10 @@ def table_changes(cursor: Cursor, plan: Plan) -> list[TableChange]:
             return [RenameColumn(old, cursor.name())]
         case "RenameTable":
             cursor.expect("RENAME", "TO")
-            return [RenameTable(cursor.names()[-1])]
+            path = cursor.names()
+            if len(path) > 1:
+                raise NotImplementedByServerError("a table stays in its schema: RENAME TO takes a name alone")
+            return [RenameTable(path[0])]
         case "AlterColumns":
             return _column_changes(cursor, root)
         case "AlterTableAddConstraint":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,9 +16,9 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.errors import InvalidRequestError, SparkportError, UnsupportedOperationError
 from sparkport.spark.query.function import DisabledQuery, Query
-from sparkport.spark.query.placeholders import names_in, parameter_schema, with_values
+from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
 from sparkport.spark.statements import change_runs
-from sparkport.spark.statements.changes import Change, parse_change
+from sparkport.spark.statements.changes import Change, Merge, parse_change
 from sparkport.spark.statements.definition_runs import DefinitionRuns
 from sparkport.spark.statements.listings import listed
 from sparkport.spark.statements.names import Names
@@ -61,10 +62,11 @@ class SparkSql:
             return SqlDescription(None, _NO_COLUMNS)
         if word in _LISTINGS:
             return SqlDescription(self._listed(call, statement).schema, _NO_COLUMNS)
-        declared = parameter_schema(statement.text, {})
-        text = with_values(statement.text, _first_values(parameters, len(declared)))
+        count = count_parameters(statement.text)
+        text = with_values(statement.text, _first_values(parameters, count))
         columns = self._query.schema_for_parameters(call, [text])
-        if len(declared):
+        declared = _NO_COLUMNS
+        if count:
             declared = parameter_schema(statement.text, self._column_types(call, names_in(statement.text)))
         return SqlDescription(columns, declared)
 
@@ -94,24 +96,34 @@ class SparkSql:
         if word not in _CHANGES:
             self.describe(call, statement, parameters)
             raise InvalidRequestError("the statement returns rows; run it as a query")
+        count = count_parameters(statement.text)
+        values = value_rows(parameters, count)
         change = self._parse_change(call, statement)
+        if count and isinstance(change, Merge):
+            # The lowered query has its parts in another order, and some of them twice.
+            if len(values) != 1:
+                raise InvalidRequestError("MERGE takes one row of parameters")
+            bound = replace(statement, text=with_values(statement.text, values[0]))
+            return self.update(call, bound, None)
         table = Names(call, self._catalog, statement).table(change.target)
         lowered = change_runs.lower(call, self._query, change, table, is_run=True)
-        count = len(parameter_schema(statement.text, {}))
         return change_runs.run(call, self._query, lowered, parameters, count)
 
     def _describe_change(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
+        text = statement.text
+        values = _first_values(parameters, count_parameters(text))
         change = self._parse_change(call, statement)
+        if isinstance(change, Merge):
+            text = with_values(text, values)
+            change, values = self._parse_change(call, replace(statement, text=text)), []
         table = Names(call, self._catalog, statement).table(change.target)
         lowered = change_runs.lower(call, self._query, change, table, is_run=False)
         declared = parameter_schema(
             statement.text, self._column_types(call, names_in(statement.text) | {table.name.lower()})
         )
-        self._query.schema_for_parameters(
-            call, [with_values(lowered.query, _first_values(parameters, len(declared)))]
-        )
+        self._query.schema_for_parameters(call, [with_values(lowered.query, values)])
         if isinstance(change, Insert):
             columns = without_rowid(table.arrow_schema)
             fields = [columns.field(find_column(columns, name)) for name in lowered.given]
@@ -121,8 +133,8 @@ class SparkSql:
 
     def _parse_change(self, call: Call, statement: SqlStatement) -> Change:
         # Spark's parser takes a parameter only where it binds one itself.
-        count = len(parameter_schema(statement.text, {}))
-        plan = self._query.parse(call, with_values(statement.text, [None] * count))
+        nulls = [None] * count_parameters(statement.text)
+        plan = self._query.parse(call, with_values(statement.text, nulls))
         return parse_change(statement.text, plan[0])
 
     def _listed(self, call: Call, statement: SqlStatement) -> pa.Table:
