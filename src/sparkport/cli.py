@@ -272,7 +272,7 @@ def serve(
         typer.Option(
             "--sql/--no-sql",
             envvar="SPARKPORT_SQL",
-            help="Let Flight SQL clients run SQL.",
+            help="Let Flight SQL clients run SQL; Spark: offer the function query(sql).",
         ),
     ] = True,
     allow_query: Annotated[
@@ -280,7 +280,8 @@ def serve(
         typer.Option(
             "--allow-query",
             envvar="SPARKPORT_ALLOW_QUERY",
-            help="Spark: offer the function query(sql), which runs read-only Spark SQL.",
+            hidden=True,
+            help="Not needed any more: query(sql) is there unless --no-sql is given.",
         ),
     ] = False,
     query_timeout: Annotated[
@@ -392,6 +393,8 @@ def serve(
         keep_freed_memory()
         look_for_garbage_rarely()
         raise_file_limit()
+        if allow_query:
+            _note(log_format, "--allow-query does nothing any more: SQL is on, and --no-sql switches it off")
         own: App | dict[str, Catalog] = {} if app_spec is None else load_app(app_spec, catalog)
         catalogs: dict[str, Catalog] = {}
         if not isinstance(own, App) and catalog in own:
@@ -409,7 +412,7 @@ def serve(
                 transaction_idle=transaction_idle,
                 sample=sample,
                 functions=functions,
-                allow_query=allow_query,
+                allow_query=sql,
                 query_timeout=query_timeout,
                 trash_hours=trash_hours,
             )

@@ -507,6 +507,19 @@ def test_people_are_told_in_plain_lines() -> None:
     ]
 
 
+def test_allow_query_only_warns() -> None:
+    """The old switch is still taken, and told to do nothing."""
+    with Process("serve", "--allow-query", "--port", "0", "--no-auth") as process:
+        assert process.location
+        process.terminate()
+        process.finished()
+
+    assert process.stderr == [
+        "note: --allow-query does nothing any more: SQL is on, and --no-sql switches it off\n",
+        "sparkport: stopping ...\n",
+    ]
+
+
 @pytest.mark.slow
 def test_log_tells_what_a_request_is_about() -> None:
     """Also without DuckDB's headers a line has the path: from the body, the command or the ticket."""

@@ -73,7 +73,7 @@ class Lakehouse:
         transaction_idle: float = 3600.0,
         sample: bool = False,
         functions: bool = True,
-        allow_query: bool = False,
+        allow_query: bool = True,
         query_timeout: float = 600.0,
         trash_hours: float = 24.0,
     ) -> None:

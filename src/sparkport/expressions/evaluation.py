@@ -78,6 +78,12 @@ def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None
     return _evaluate(call, expression, value, pa.table({"one": [1]}))[0]
 
 
+def evaluate_default(call: Call, expression: str, field: pa.Field, count: int) -> pa.ChunkedArray:
+    """Return the default of a column for some new rows, computed for each of them."""
+    value = f"CAST(({expression}\n) AS {_duckdb_type(call, field)})"
+    return _evaluate(call, expression, value, pa.table({"row": pa.nulls(count, pa.int8())}))
+
+
 def referenced_columns(expression: str) -> frozenset[str]:
     """Return the names of the columns an expression reads, in lower case.
 

@@ -5,6 +5,7 @@ DuckDB has parsed the statement before, so what is read here is well-formed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -26,6 +27,11 @@ class Token:
     def is_word(self, *words: str) -> bool:
         """Return whether the token is one of these words, which are in upper case."""
         return self.text.upper() in words
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the token can name something."""
+        return self.name[:1].isalnum() or self.text.startswith(_QUOTE) or "_" in self.text
 
     @property
     def name(self) -> str:
@@ -74,7 +80,7 @@ class Cursor:
     """Reads the tokens of a statement one after the other."""
 
     sql: str
-    tokens: list[Token]
+    tokens: Sequence[Token]
     at: int = 0
 
     @property
@@ -100,9 +106,7 @@ class Cursor:
     def name(self) -> str:
         """Read one name."""
         token = self.token
-        if token is None or not (
-            token.name[:1].isalnum() or token.text.startswith(_QUOTE) or "_" in token.text
-        ):
+        if token is None or not token.is_name:
             raise self.unexpected()
         self.at += 1
         return token.name

@@ -26,7 +26,6 @@ def triple(number: int) -> int:
 '''
 CONFIG = f"""
 app = "shop:app"
-allow-query = true
 
 [conf]
 spark.driver.memory = "{SMALL["spark.driver.memory"]}"

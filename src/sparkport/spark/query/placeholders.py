@@ -19,11 +19,12 @@ from sparkport.errors import InvalidRequestError
 from sparkport.spark.sql_names import literal
 
 # Texts, names and comments, in which a ? is no parameter; then names, comparisons and parameters themselves.
-_TOKEN = re.compile(
-    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/"""
+TOKEN = re.compile(
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|--(?:\\\n|[^\r\n])*|/\*.*?\*/"""
     r"""|\w+|<=>|<=|>=|<>|!=|==|[=<>]|\?|\S""",
     re.DOTALL,
 )
+"""One token of Spark SQL."""
 _COMPARISONS = frozenset({"<=>", "<=", ">=", "<>", "!=", "==", "=", "<", ">"})
 _UNKNOWN = pa.string()
 _PARAMETER = "?"
@@ -31,7 +32,7 @@ _PARAMETER = "?"
 
 def names_in(sql: str) -> frozenset[str]:
     """Return all names in a query, in lower case: of tables, columns, functions and words of SQL."""
-    return frozenset(match.group().strip("`").replace("``", "`").lower() for match in _TOKEN.finditer(sql))
+    return frozenset(match.group().strip("`").replace("``", "`").lower() for match in TOKEN.finditer(sql))
 
 
 def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -39,7 +40,7 @@ def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
 
     `columns` are the types of all columns that the query could mean, by their lower-case names.
     """
-    tokens = [match.group() for match in _TOKEN.finditer(sql)]
+    tokens = [match.group() for match in TOKEN.finditer(sql)]
     types = []
     for index, text in enumerate(tokens):
         if text == _PARAMETER:
@@ -51,17 +52,22 @@ def parameter_schema(sql: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
     return pa.schema([pa.field(str(number), kind) for number, kind in enumerate(types, 1)])
 
 
+def count_parameters(sql: str) -> int:
+    """Return how many parameters a statement has."""
+    return sum(match.group() == _PARAMETER for match in TOKEN.finditer(sql))
+
+
 def with_values(sql: str, values: Sequence[Any]) -> str:
     """Return the query with literals for its parameters. Raises InvalidRequestError for a wrong number."""
     waiting = list(values)
-    tokens = [match.group() for match in _TOKEN.finditer(sql)]
-    count = tokens.count(_PARAMETER)
+    tokens = [match.group() for match in TOKEN.finditer(sql)]
+    count = count_parameters(sql)
     if waiting and any(token.startswith("/*") and "/*" in token[2:] for token in tokens):
         # Where such a comment ends, a value could become a part of the statement.
         raise InvalidRequestError("a statement with parameters cannot have a comment within a comment")
     if count != len(waiting):
         raise InvalidRequestError(f"the statement has {count} parameters, but {len(waiting)} were given")
-    return _TOKEN.sub(
+    return TOKEN.sub(
         lambda match: _literal(waiting.pop(0)) if match.group() == _PARAMETER else match.group(), sql
     )
 

@@ -50,6 +50,10 @@ class ProcessRunner(QueryRunner):
         process = self._process
         return process.process_id if process else None
 
+    def parsed(self, call: Call, sql: str) -> str:
+        """Return the plan of any statement."""
+        return str(next(self._answers(call, Request(sql, call.remaining(), wants_plan=True))))
+
     def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query."""
         return list(next(self._answers(call, Request(sql, call.remaining()))))

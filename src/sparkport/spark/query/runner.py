@@ -27,6 +27,13 @@ class QueryRunner(Protocol):
     """Runs queries. Every method may be called from any thread and ends when the call does."""
 
     @abstractmethod
+    def parsed(self, call: Call, sql: str) -> str:
+        """Return the plan of any statement in JSON, as Spark's parser makes it; nothing is looked up or run.
+
+        Raises InvalidRequestError for a text that is no statement.
+        """
+
+    @abstractmethod
     def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query, which is parsed and checked but not analysed.
 
@@ -54,6 +61,13 @@ class SessionRunner(QueryRunner):
     def __init__(self, jobs: Jobs, register: Callable[[SparkSession], Collection[str]]) -> None:
         self._jobs = jobs
         self._sessions = QuerySessions(register)
+
+    def parsed(self, call: Call, sql: str) -> str:
+        """Return the plan of any statement."""
+        with _statement():
+            return self._jobs.run(
+                call, NAME, lambda session: self._sessions.beside(call, session).parsed(sql)
+            )
 
     def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query."""

@@ -69,8 +69,14 @@ class QuerySession:
             with self._tables.bind(call, tables):
                 frame = self.session.sql(sql)
             analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
-        rules.check_analysed(_json(analysed), {table.key for table in tables}, self.functions)
+        rules.check_analysed(read_json(analysed), {table.key for table in tables}, self.functions)
         return frame
+
+    def parsed(self, sql: str) -> str:
+        """Return the plan of any statement in JSON. None of this looks anything up or computes anything."""
+        with self._active():
+            state = self.session._jsparkSession.sessionState()  # noqa: SLF001
+            return str(state.sqlParser().parsePlan(sql).toJSON())
 
     def table_names(self, sql: str) -> list[tuple[str, ...]]:
         """Return the names of the tables in a query that may be analysed. Raises for what is not allowed."""
@@ -87,7 +93,7 @@ class QuerySession:
         plan = state.sqlParser().parsePlan(sql)
         plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
         plan = state.analyzer().WindowsSubstitution().apply(plan)
-        count = rules.check_parsed(_json(plan.toJSON()), self.functions)
+        count = rules.check_parsed(read_json(plan.toJSON()), self.functions)
         names = [_name(relation) for relation in _relations(plan)]
         if len(names) != count:
             raise PermissionDeniedError("query does not allow this way to name a table")
@@ -154,7 +160,8 @@ def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
     return tuple(map(str, _to_list(relation.multipartIdentifier())))
 
 
-def _json(text: str) -> Any:  # noqa: ANN401
+def read_json(text: str) -> Any:  # noqa: ANN401
+    """Return a plan in JSON as a value. Raises InvalidRequestError."""
     try:
         return json.loads(text)
     except RecursionError as error:

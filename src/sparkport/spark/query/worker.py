@@ -81,7 +81,9 @@ def _serve(runner: SessionRunner, connection: socket.socket) -> None:
 
 
 def _answers(runner: SessionRunner, call: Call, request: Request) -> Iterator[Any]:
-    if request.tables is None:
+    if request.wants_plan:
+        yield runner.parsed(call, request.sql)
+    elif request.tables is None:
         yield runner.table_names(call, request.sql)
     elif request.spark_schema is None:
         yield runner.spark_schema(call, request.sql, request.tables)

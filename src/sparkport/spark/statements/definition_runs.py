@@ -1,0 +1,183 @@
+"""Run CREATE, DROP, ALTER, OPTIMIZE and VACUUM: through the catalog's own DDL and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from sparkport.arrow.conform import conform_batch
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import (
+    CreateSchemaOptions,
+    CreateTableOptions,
+    DropSchemaOptions,
+    DropTableOptions,
+    DynamicCatalog,
+    OnConflict,
+    RevertibleSchema,
+)
+from sparkport.catalog.dml import committed
+from sparkport.catalog.functions import TableFunction
+from sparkport.catalog.scan import ScanOptions
+from sparkport.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotFoundError,
+    NotImplementedByServerError,
+    SparkportError,
+)
+from sparkport.spark.functions.maintenance import Optimize, Vacuum
+from sparkport.spark.query.function import Plan
+from sparkport.spark.statements.change_runs import Queries
+from sparkport.spark.statements.definitions import (
+    check_table_clauses,
+    kind_of,
+    new_columns,
+    table_changes,
+    table_options,
+)
+from sparkport.spark.statements.names import Names
+from sparkport.spark.statements.tokens import cursor_of
+from sparkport.spark.table import DeltaTable
+from sparkport.sql.tokens import Cursor
+
+_CREATE_TABLE = frozenset({"CreateTable", "ReplaceTable", "CreateTableAsSelect"})
+_WEEK = 168.0
+
+
+class DefinitionRuns:
+    """Runs definitions on a catalog."""
+
+    def __init__(self, catalog: DynamicCatalog, queries: Queries, functions: Sequence[TableFunction]) -> None:
+        self._catalog = catalog
+        self._queries = queries
+        self._functions = functions
+
+    def run(self, call: Call, names: Names, sql: str, plan: Plan) -> int:
+        """Run one definition, and return how many rows it has written."""
+        cursor = cursor_of(sql)
+        kind = kind_of(plan)
+        if kind in _CREATE_TABLE:
+            return self._create_table(call, names, cursor, plan)
+        if kind == "CreateNamespace":
+            self._create_schema(call, names, cursor)
+        elif kind == "DropNamespace":
+            self._drop_schema(call, names, cursor)
+        elif kind == "DropTable":
+            _drop_table(call, names, cursor)
+        elif cursor.skip("ALTER", "TABLE"):
+            table = names.table(cursor.names())
+            changes = table_changes(cursor, plan)
+            if len(changes) > 1:
+                raise NotImplementedByServerError("ALTER TABLE changes one column at a time")
+            table.alter(call, changes[0])
+        elif cursor.skip("OPTIMIZE"):
+            table = names.table(cursor.names())
+            cursor.end()
+            self._maintain(call, Optimize.name, [str(table)])
+        elif cursor.skip("VACUUM"):
+            table = names.table(cursor.names())
+            hours = _hours(cursor)
+            self._maintain(call, Vacuum.name, [str(table), hours])
+        else:
+            raise NotImplementedByServerError(f"statements of the kind {kind} are not offered")
+        return 0
+
+    def _create_schema(self, call: Call, names: Names, cursor: Cursor) -> None:
+        cursor.expect("CREATE")
+        cursor.at += 1
+        if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
+        name = names.schema_name(cursor.names())
+        cursor.end()
+        try:
+            self._catalog.create_schema(call, name, CreateSchemaOptions())
+        except AlreadyExistsError:
+            if not if_not_exists:
+                raise
+
+    def _drop_schema(self, call: Call, names: Names, cursor: Cursor) -> None:
+        cursor.expect("DROP")
+        cursor.at += 1
+        if_exists = cursor.skip("IF", "EXISTS")
+        name = names.schema_name(cursor.names())
+        cursor.skip("RESTRICT")
+        cascade = cursor.skip("CASCADE")
+        cursor.end()
+        options = DropSchemaOptions(ignore_not_found=if_exists, cascade=cascade)
+        self._catalog.drop_schema(call, name, options)
+
+    def _create_table(self, call: Call, names: Names, cursor: Cursor, plan: Plan) -> int:
+        cursor.expect("CREATE")
+        on_conflict = OnConflict.REPLACE if cursor.skip("OR", "REPLACE") else OnConflict.ERROR
+        cursor.expect("TABLE")
+        if cursor.skip("IF", "NOT", "EXISTS"):
+            on_conflict = OnConflict.IGNORE
+        path = cursor.names()
+        check_table_clauses(cursor, plan)
+        schema = names.schema(path[:-1])
+        if kind_of(plan) != "CreateTableAsSelect":
+            arrow_schema, options = new_columns(plan, on_conflict)
+            schema.create_table(call, path[-1], arrow_schema, options)
+            return 0
+        if on_conflict is OnConflict.IGNORE and schema.table(call, path[-1]) is not None:
+            return 0
+        cursor.until("AS")
+        cursor.expect("AS")
+        return self._create_table_as(call, schema, path[-1], cursor.rest(), table_options(plan))
+
+    def _create_table_as(
+        self, call: Call, schema: RevertibleSchema, name: str, query: str, options: CreateTableOptions
+    ) -> int:
+        """Create a table with the rows of a query; take it back if they fail."""
+        with self._queries.execute(call, [query], ScanOptions()) as reader:
+            columns = reader.schema
+            table = schema.create_table(call, name, columns, options)
+            assert isinstance(table, DeltaTable)
+            made = table.snapshot(call, None).time_point
+            try:
+                statement = table.begin_insert(call, returning=False)
+                with committed(statement, call.check) as outcome:
+                    for batch in call.checked(reader):
+                        statement.write(conform_batch(batch, columns))
+            except BaseException:
+                with suppress(SparkportError):  # the first error tells more
+                    schema.revert_create(call.detached(), name, made)
+                raise
+        return outcome.affected_rows
+
+    def _maintain(self, call: Call, name: str, arguments: list[object]) -> None:
+        fits = [
+            f for f in self._functions if f.name == name and len(f.signature.parameters) == len(arguments)
+        ]
+        if not fits:
+            raise NotImplementedByServerError("functions of tables are switched off (--no-functions)")
+        with fits[0].execute(call, arguments, ScanOptions()) as reader:
+            for _ in call.checked(reader):
+                pass
+
+
+def _drop_table(call: Call, names: Names, cursor: Cursor) -> None:
+    cursor.expect("DROP", "TABLE")
+    if_exists = cursor.skip("IF", "EXISTS")
+    path = cursor.names()
+    cursor.end()
+    try:
+        schema = names.schema(path[:-1])
+    except NotFoundError:
+        if if_exists:
+            return
+        raise
+    schema.drop_table(call, path[-1], DropTableOptions(ignore_not_found=if_exists))
+
+
+def _hours(cursor: Cursor) -> float:
+    if not cursor.skip("RETAIN"):
+        cursor.end()
+        return _WEEK
+    token = cursor.token
+    if token is None or not token.text.isdecimal():
+        raise InvalidRequestError("VACUUM retains a whole number of hours: RETAIN 168 HOURS")
+    cursor.at += 1
+    cursor.expect("HOURS")
+    cursor.end()
+    return float(token.text)

@@ -1,0 +1,49 @@
+"""Names in statements: which schema or table of the warehouse each means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import DynamicCatalog, RevertibleSchema
+from sparkport.catalog.lookup import find_schema, find_table
+from sparkport.catalog.sql import SqlStatement
+from sparkport.errors import NotFoundError, UnsupportedOperationError
+from sparkport.spark.table import DeltaTable
+from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
+
+_SPARK_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Looks up what the names in a statement mean."""
+
+    call: Call
+    catalog: DynamicCatalog
+    statement: SqlStatement
+
+    def schema_name(self, path: tuple[str, ...]) -> str:
+        """Return the schema of a path: none, a schema, or a catalog and a schema. Raises NotFoundError."""
+        match path:
+            case ():
+                return DEFAULT_SCHEMA
+            case (schema,):
+                return schema
+            case (catalog, schema) if catalog.lower() in {_SPARK_CATALOG, self.statement.catalog.lower()}:
+                return schema
+            case _:
+                raise NotFoundError("schema", ".".join(path), [self.statement.catalog])
+
+    def schema(self, path: tuple[str, ...]) -> RevertibleSchema:
+        """Return the schema that the qualifiers of a name mean. Raises NotFoundError."""
+        schema = find_schema(self.call, self.catalog, self.schema_name(path))
+        if not isinstance(schema, RevertibleSchema):
+            raise UnsupportedOperationError("schema", schema.name, "CREATE TABLE")
+        return schema
+
+    def table(self, path: tuple[str, ...]) -> DeltaTable:
+        """Return the table of a name with its qualifiers. Raises NotFoundError."""
+        table = find_table(self.call, self.schema(path[:-1]), path[-1])
+        assert isinstance(table, DeltaTable)
+        return table

@@ -1,0 +1,189 @@
+"""Spark SQL for clients of SQL: queries, changes of rows, definitions and listings, with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sparkport.catalog.call import Call
+from sparkport.catalog.ddl import DynamicCatalog
+from sparkport.catalog.functions import TableFunction
+from sparkport.catalog.lookup import find_column
+from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.sql import SqlDescription, SqlStatement
+from sparkport.errors import InvalidRequestError, SparkportError, UnsupportedOperationError
+from sparkport.spark.query.function import DisabledQuery, Query
+from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
+from sparkport.spark.statements import change_runs
+from sparkport.spark.statements.changes import Change, Merge, parse_change
+from sparkport.spark.statements.definition_runs import DefinitionRuns
+from sparkport.spark.statements.listings import listed
+from sparkport.spark.statements.names import Names
+from sparkport.spark.statements.tokens import first_word
+from sparkport.spark.statements.value_lists import parameter_types
+from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
+from sparkport.sql.changes import Insert
+from sparkport.sql.parameters import value_rows
+
+_CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
+_DEFINITIONS = frozenset({"CREATE", "REPLACE", "DROP", "ALTER", "COMMENT", "OPTIMIZE", "VACUUM"})
+_LISTINGS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "USE", "SET"})
+_NO_COLUMNS = pa.schema([])
+_UPDATES = _CHANGES | _DEFINITIONS
+
+
+class SparkSql:
+    """Runs statements; what their queries may consist of is decided by the function `query`.
+
+    Changes go through the statements of the tables, so that they keep all that other writers keep.
+    """
+
+    def __init__(
+        self, catalog: DynamicCatalog, query: Query | DisabledQuery, functions: Sequence[TableFunction]
+    ) -> None:
+        """`functions` are those of the catalog, which OPTIMIZE and VACUUM run."""
+        self._catalog = catalog
+        self._query = query
+        self._definitions = DefinitionRuns(catalog, query, functions)
+
+    def describe(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> SqlDescription:
+        """Analyse a statement; parameters without values are taken for nulls."""
+        _check_schema(statement)
+        word = first_word(statement.text)
+        if word in _CHANGES:
+            return self._describe_change(call, statement, parameters)
+        if word in _DEFINITIONS:
+            self._query.parse(call, statement.text)
+            return SqlDescription(None, _NO_COLUMNS)
+        if word in _LISTINGS:
+            return SqlDescription(self._listed(call, statement).schema, _NO_COLUMNS)
+        count = count_parameters(statement.text)
+        text = with_values(statement.text, _first_values(parameters, count))
+        columns = self._query.schema_for_parameters(call, [text])
+        declared = _NO_COLUMNS
+        if count:
+            declared = parameter_schema(statement.text, self._column_types(call, names_in(statement.text)))
+        return SqlDescription(columns, declared)
+
+    def query(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> pa.RecordBatchReader:
+        """Run a query, once for each row of parameters."""
+        _check_schema(statement)
+        word = first_word(statement.text)
+        if word in _UPDATES:
+            raise InvalidRequestError("the statement returns no rows; run it as an update")
+        if word in _LISTINGS:
+            return self._listed(call, statement).to_reader()
+        texts = [with_values(statement.text, values) for values in _rows(parameters)]
+        first = self._query.execute(call, [texts[0]], ScanOptions())
+        return pa.RecordBatchReader.from_batches(first.schema, self._all_rows(call, first, texts[1:]))
+
+    def update(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
+        """Run a statement that returns no rows, and return how many it has changed."""
+        _check_schema(statement)
+        word = first_word(statement.text)
+        if word in _DEFINITIONS:
+            value_rows(parameters, 0)
+            plan = self._query.parse(call, statement.text)
+            names = Names(call, self._catalog, statement)
+            return self._definitions.run(call, names, statement.text, plan)
+        if word not in _CHANGES:
+            self.describe(call, statement, parameters)
+            raise InvalidRequestError("the statement returns rows; run it as a query")
+        count = count_parameters(statement.text)
+        values = value_rows(parameters, count)
+        change = self._parse_change(call, statement)
+        if count and isinstance(change, Merge):
+            # The lowered query has its parts in another order, and some of them twice.
+            if len(values) != 1:
+                raise InvalidRequestError("MERGE takes one row of parameters")
+            bound = replace(statement, text=with_values(statement.text, values[0]))
+            return self.update(call, bound, None)
+        table = Names(call, self._catalog, statement).table(change.target)
+        lowered = change_runs.lower(call, self._query, change, table, is_run=True)
+        return change_runs.run(call, self._query, lowered, parameters, count)
+
+    def _describe_change(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
+    ) -> SqlDescription:
+        text = statement.text
+        values = _first_values(parameters, count_parameters(text))
+        change = self._parse_change(call, statement)
+        if isinstance(change, Merge):
+            text = with_values(text, values)
+            change, values = self._parse_change(call, replace(statement, text=text)), []
+        table = Names(call, self._catalog, statement).table(change.target)
+        lowered = change_runs.lower(call, self._query, change, table, is_run=False)
+        declared = parameter_schema(
+            statement.text, self._column_types(call, names_in(statement.text) | {table.name.lower()})
+        )
+        self._query.schema_for_parameters(call, [with_values(lowered.query, values)])
+        if isinstance(change, Insert):
+            columns = without_rowid(table.arrow_schema)
+            fields = [columns.field(find_column(columns, name)) for name in lowered.given]
+            for number, kind in parameter_types(change.query, fields).items():
+                declared = declared.set(number, pa.field(str(number + 1), kind))
+        return SqlDescription(None, declared)
+
+    def _parse_change(self, call: Call, statement: SqlStatement) -> Change:
+        # Spark's parser takes a parameter only where it binds one itself.
+        nulls = [None] * count_parameters(statement.text)
+        plan = self._query.parse(call, with_values(statement.text, nulls))
+        return parse_change(statement.text, plan[0])
+
+    def _listed(self, call: Call, statement: SqlStatement) -> pa.Table:
+        names = Names(call, self._catalog, statement)
+        plan = self._query.parse(call, statement.text)
+        return listed(call, self._catalog, names, statement.text, plan)
+
+    def _all_rows(
+        self, call: Call, first: pa.RecordBatchReader, texts: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        with first:
+            yield from first
+        for text in texts:
+            with self._query.execute(call, [text], ScanOptions()) as reader:
+                yield from reader
+
+    def _column_types(self, call: Call, names: frozenset[str]) -> dict[str, pa.DataType]:
+        """Return the types of columns by their names, of tables with these names whose logs can be read."""
+        types: dict[str, pa.DataType] = {}
+        # The schema may be left out if it is the default one.
+        schemas = [s for s in self._catalog.schemas(call) if s.name.lower() in names | {DEFAULT_SCHEMA}]
+        for schema in schemas:
+            for table in schema.tables(call):
+                if table.name.lower() not in names:
+                    continue
+                try:
+                    columns = table.arrow_schema
+                except SparkportError:  # another's table, which does not matter here
+                    continue
+                for field in columns or ():
+                    types.setdefault(field.name.lower(), field.type)
+        return types
+
+
+def _first_values(parameters: pa.RecordBatch | None, count: int) -> list[object]:
+    if parameters is not None and parameters.num_rows:
+        return _rows(parameters.slice(0, 1))[0]
+    return [None] * count
+
+
+def _rows(parameters: pa.RecordBatch | None) -> list[list[object]]:
+    if parameters is None or not parameters.num_columns:
+        return [[]]
+    columns = [column.to_pylist() for column in parameters.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _check_schema(statement: SqlStatement) -> None:
+    if statement.schema.lower() not in {"", DEFAULT_SCHEMA}:
+        raise UnsupportedOperationError(
+            "catalog", statement.catalog, "a schema for the session: name the schema of each table"
+        )

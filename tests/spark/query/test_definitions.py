@@ -1,0 +1,165 @@
+"""DDL, SHOW and DESCRIBE in Spark SQL: what they make is like what other clients make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from sparkport.catalog import Call, SqlStatement
+from sparkport.catalog.tables import TableConstraints
+from sparkport.errors import (
+    AlreadyExistsError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    NotFoundError,
+    NotImplementedByServerError,
+    SparkportError,
+)
+from sparkport.spark.catalog.catalog import SparkCatalog
+from sparkport.spark.catalog.schema import SparkSchema
+
+Run = Callable[[str], int]
+
+
+@pytest.fixture
+def run(catalog: SparkCatalog) -> Run:
+    """Return what runs a statement without rows."""
+
+    def definition(sql: str) -> int:
+        statement = SqlStatement(sql, "lake")
+        assert catalog.describe_sql(Call(), statement, None).arrow_schema is None
+        return catalog.update_sql(Call(), statement, None)
+
+    return definition
+
+
+def _rows(catalog: SparkCatalog, sql: str) -> list[tuple[object, ...]]:
+    statement = SqlStatement(sql, "lake")
+    columns = catalog.describe_sql(Call(), statement, None).arrow_schema
+    with catalog.query_sql(Call(), statement, None) as reader:
+        table = reader.read_all()
+    assert table.schema.equals(columns)
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def test_a_created_table_has_all_that_was_declared(
+    catalog: SparkCatalog, schema: SparkSchema, run: Run
+) -> None:
+    """Types, NOT NULL, DEFAULT, comments and constraints of CREATE TABLE hold, and DESCRIBE tells them."""
+    name = f"{schema.name}.declared"
+    run(
+        f"CREATE TABLE {name} (id INT NOT NULL COMMENT 'the key', price DECIMAL(9, 2) DEFAULT 1.5,"
+        " `a b` STRING, at TIMESTAMP, CHECK (price >= 0), PRIMARY KEY (id)) COMMENT 'things'"
+    )
+    run(f"CREATE TABLE IF NOT EXISTS {name} (x INT)")
+    with pytest.raises(AlreadyExistsError):
+        run(f"CREATE TABLE {name} (x INT)")
+    assert run(f"INSERT INTO {name} (id) VALUES (1)") == 1
+    for broken in ("(1, 1)", "(2, -1)", "(NULL, 1)"):
+        with pytest.raises(ConstraintViolationError):
+            run(f"INSERT INTO {name} (id, price) VALUES {broken}")
+    table = schema.table(Call(), "declared")
+
+    assert table is not None
+    assert table.arrow_schema.types[:4] == [
+        pa.int32(),
+        pa.decimal128(9, 2),
+        pa.string(),
+        pa.timestamp("us", "UTC"),
+    ]
+    assert len(table.arrow_schema) == 5  # the row id
+    assert isinstance(table.constraints, TableConstraints)
+    assert table.constraints.primary_key == ("id",)
+    assert _rows(catalog, f"SELECT id, CAST(price AS STRING) AS p FROM {name}") == [(1, "1.50")]
+    described = _rows(catalog, f"DESCRIBE TABLE {name}")
+    assert described[0] == ("id", "int32 not null", "the key")
+    assert described[1][1] == "decimal128(9, 2) default 1.5"
+    assert ("# Comment", "things", None) in described
+    assert ("# Primary Key", "id", None) in described
+    assert any(row[0] == "# Check" for row in described)
+
+
+def test_tables_are_altered_listed_and_dropped(catalog: SparkCatalog, schema: SparkSchema, run: Run) -> None:
+    """ALTER TABLE adds, renames, retypes and drops columns; CREATE TABLE AS counts its rows."""
+    name = f"{schema.name}.altered"
+    assert run(f"CREATE TABLE {name} COMMENT 'x' AS SELECT 1 AS a, 'b' AS b UNION ALL SELECT 2, 'c'") == 2
+    for change in (
+        "ADD COLUMNS (c INT DEFAULT 7)",
+        "RENAME COLUMN b TO d",
+        "ALTER COLUMN a TYPE BIGINT",
+        "ALTER COLUMN a SET NOT NULL",
+        "ALTER COLUMN d SET DEFAULT 'new'",
+        "DROP COLUMN c",
+        "ADD CONSTRAINT positive CHECK (a > 0)",
+        "RENAME TO renamed",
+    ):
+        run(f"ALTER TABLE {name} {change}" if "." not in change else change)
+    name = f"{schema.name}.renamed"
+    run(f"INSERT INTO {name} (a) VALUES (3)")
+    with pytest.raises(ConstraintViolationError):
+        run(f"UPDATE {name} SET a = -a")
+    run(f"OPTIMIZE {name}")
+    run(f"VACUUM {name} RETAIN 200 HOURS")
+
+    assert _rows(catalog, f"SELECT * FROM {name} ORDER BY a") == [(1, "b"), (2, "c"), (3, "new")]
+    assert _rows(catalog, f"SELECT * FROM {name} VERSION AS OF 1 ORDER BY a") == [(1, "b"), (2, "c")]
+    assert _rows(catalog, f"SHOW COLUMNS IN {name}") == [("a",), ("d",)]
+    assert (schema.name, "renamed", False) in _rows(catalog, f"SHOW TABLES IN {schema.name}")
+    assert _rows(catalog, f"SHOW TABLES IN {schema.name} LIKE 'RENA*'") == [(schema.name, "renamed", False)]
+    run(f"DROP TABLE {name}")
+    run(f"DROP TABLE IF EXISTS {name}")
+    with pytest.raises(NotFoundError):
+        run(f"DROP TABLE {name}")
+
+
+def test_schemas_are_created_and_dropped(catalog: SparkCatalog, run: Run) -> None:
+    """CREATE and DROP SCHEMA are the catalog's own; CASCADE drops the tables too."""
+    run("CREATE SCHEMA made_by_sql")
+    run("CREATE SCHEMA IF NOT EXISTS made_by_sql")
+    run("CREATE TABLE made_by_sql.t (a INT)")
+    assert ("made_by_sql",) in _rows(catalog, "SHOW SCHEMAS LIKE 'made*'")
+    with pytest.raises(SparkportError):
+        run("DROP SCHEMA made_by_sql")
+    run("DROP SCHEMA made_by_sql CASCADE")
+
+    assert _rows(catalog, "SHOW DATABASES LIKE 'made_by_sql'") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE {0}.refused (a INT) LOCATION '/tmp/x'",
+        "CREATE TABLE {0}.refused USING parquet AS SELECT 1 AS a",
+        "CREATE TABLE {0}.refused (a INT) TBLPROPERTIES ('delta.appendOnly' = 'true')",
+        "CREATE TABLE {0}.refused (a INT) PARTITIONED BY (a)",
+        "CREATE TABLE {0}.refused (a INT, b INT GENERATED ALWAYS AS (a + 1))",
+        "CREATE VIEW {0}.refused AS SELECT 1 AS a",
+        "CREATE TEMPORARY VIEW refused AS SELECT 1 AS a",
+        "CREATE FUNCTION {0}.refused AS 'java.lang.String'",
+        "DROP VIEW {0}.refused",
+        "ALTER TABLE {0}.refused SET TBLPROPERTIES ('a' = 'b')",
+        "ALTER TABLE {0}.refused SET LOCATION '/tmp/x'",
+        "USE {0}",
+        "SET spark.sql.ansi.enabled = false",
+        "SET TIME ZONE 'UTC'",
+        "EXPLAIN SELECT 1",
+        "SHOW CREATE TABLE {0}.refused",
+        "DESCRIBE DETAIL {0}.refused",
+        "ADD JAR '/tmp/x.jar'",
+        "LOAD DATA INPATH '/etc/passwd' INTO TABLE {0}.refused",
+        "CACHE TABLE {0}.refused",
+        "COMMENT ON SCHEMA {0} IS 'x'",
+        "RESET",
+        "CREATE TABLE {0}.refused (a INT); SELECT 1",
+        "CREATE TABEL {0}.refused (a INT)",
+    ],
+)
+def test_what_is_not_offered_is_refused(catalog: SparkCatalog, schema: SparkSchema, sql: str) -> None:
+    """Whatever names files, settings, classes or what the catalog cannot keep has no effect."""
+    statement = SqlStatement(sql.format(schema.name), "lake")
+    with pytest.raises((NotImplementedByServerError, InvalidRequestError, NotFoundError)):
+        catalog.update_sql(Call(), statement, None)
+
+    assert schema.table(Call(), "refused") is None
