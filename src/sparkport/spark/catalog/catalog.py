@@ -110,6 +110,7 @@ class SparkCatalog(DynamicCatalog):
 
     def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
         """Run a statement of Spark SQL that returns no rows."""
+        self.engine.transactions.refuse_in_staged(call, "a statement in Spark SQL")
         return self._sql.update(call, statement, parameters)
 
     def offload(self, function: Offloadable) -> Offloaded:
