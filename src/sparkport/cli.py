@@ -161,6 +161,25 @@ def serve(
             help="The tokens of several callers, as `sparkport token` writes them; changes count at once.",
         ),
     ] = None,
+    jwt_issuer: Annotated[
+        str | None,
+        typer.Option(envvar="SPARKPORT_JWT_ISSUER", help="Admit access tokens (JWT) of this issuer."),
+    ] = None,
+    jwt_audience: Annotated[
+        str | None,
+        typer.Option(envvar="SPARKPORT_JWT_AUDIENCE", help="The audience that access tokens must name."),
+    ] = None,
+    jwt_keys: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_JWT_KEYS",
+            metavar="FILE|URL",
+            help="The public keys of the issuer (JWKS): a file or an https address.",
+        ),
+    ] = None,
+    jwt_claim: Annotated[
+        str, typer.Option(envvar="SPARKPORT_JWT_CLAIM", help="The claim that names the caller.")
+    ] = "sub",
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
@@ -434,6 +453,10 @@ def serve(
             default_catalog=catalog,
             sql=sql,
             tokens=tokens,
+            jwt_issuer=jwt_issuer,
+            jwt_audience=jwt_audience,
+            jwt_keys=jwt_keys,
+            jwt_claim=jwt_claim,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
@@ -458,7 +481,7 @@ def serve(
     if token_file:
         shown: str | None = f"<the token in {token_file}>"
     else:
-        shown = "<your token>" if token or tokens else server.token
+        shown = "<your token>" if token or tokens or jwt_issuer else server.token
     _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
 
 

@@ -16,6 +16,7 @@ import structlog
 from sparkport.app.application import App
 from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
+from sparkport.app.jwt_rules import JwtRules
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
@@ -53,10 +54,12 @@ class Server:
     `catalogs` adds and drops databases while the server runs.
 
     Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
-    for each caller; then only a `token` that is given counts beside them. An `authenticator` takes their
-    place: an object with `authenticate(authorization)`, which gets the `authorization` header of each call,
-    or None, and returns the name of the caller or raises `errors.UnauthenticatedError`; it is called from
-    many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    for each caller. `jwt_issuer`, `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS)
+    admit access tokens, whose claim `jwt_claim` names the caller. With one of the two, only a `token` that
+    is given counts beside them. An `authenticator` takes their place: an object with
+    `authenticate(authorization)`, which gets the `authorization` header of each call, or None, and returns
+    the name of the caller or raises `errors.UnauthenticatedError`; it is called from many threads. With
+    `authenticate=False` nobody needs a token, which is allowed on loopback only.
     `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
@@ -82,6 +85,10 @@ class Server:
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
         tokens: str | Path | None = None,
+        jwt_issuer: str | None = None,
+        jwt_audience: str | None = None,
+        jwt_keys: str | None = None,
+        jwt_claim: str = "sub",
         tls_cert: str | Path | None = None,
         tls_key: str | Path | None = None,
         tls_client_ca: str | Path | None = None,
@@ -105,11 +112,13 @@ class Server:
         if authenticator is not None and (token is not None or not authenticate):
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
-        if tokens is not None and (authenticator is not None or not authenticate):
+        jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim)
+        has_names = tokens is not None or jwt_rules is not None
+        if has_names and (authenticator is not None or not authenticate):
             raise ConfigError(
-                "a list of tokens goes neither with an authenticator nor with authenticate=False"
+                "tokens with names go neither with an authenticator nor with authenticate=False"
             )
-        makes_token = authenticate and authenticator is None and tokens is None
+        makes_token = authenticate and authenticator is None and not has_names
         self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
         limits = limits or ServerLimits()
         context = ServerContext(
@@ -119,7 +128,9 @@ class Server:
             actions=actions,
             offers_sql=sql,
         )
-        self._grpc = GrpcServer(context, self._authenticator(authenticator, tokens), host, port, limits, tls)
+        own = self._own_tokens(tokens, jwt_rules)
+        chosen = own if authenticator is None else CustomAuthenticator(authenticator)
+        self._grpc = GrpcServer(context, chosen, host, port, limits, tls)
 
     @property
     def location(self) -> str:
@@ -167,13 +178,27 @@ class Server:
     ) -> None:
         self.stop()
 
-    def _authenticator(self, custom: Authenticator | None, tokens: str | Path | None) -> Authenticator:
-        if custom is not None:
-            return CustomAuthenticator(custom)
-        one = NobodyElse() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
-        if tokens is not None:
-            return TokenFileAuthenticator(TokenFile(Path(tokens)), one)
-        return one if self.config.authenticate else NoAuth()
+    def _own_tokens(self, tokens: str | Path | None, jwt_rules: JwtRules | None) -> Authenticator:
+        """Return who knows the server's token, access tokens and the list of tokens, if there are any."""
+        if not self.config.authenticate:
+            return NoAuth()
+        known: Authenticator
+        known = NobodyElse() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
+        if jwt_rules is not None:
+            # It needs cryptography, which takes its time to import.
+            from sparkport.app.jwt_authentication import JwtAuthenticator  # noqa: PLC0415
+            from sparkport.app.jwt_keys import key_source  # noqa: PLC0415
+
+            known = JwtAuthenticator(jwt_rules, key_source(jwt_rules.keys), known)
+        return known if tokens is None else TokenFileAuthenticator(TokenFile(Path(tokens)), known)
+
+
+def _jwt_rules(issuer: str | None, audience: str | None, keys: str | None, claim: str) -> JwtRules | None:
+    if issuer and audience and keys:
+        return JwtRules(issuer, audience, keys, claim)
+    if issuer or audience or keys:
+        raise ConfigError("access tokens need all three: --jwt-issuer, --jwt-audience and --jwt-keys")
+    return None
 
 
 def _tls_files(

@@ -19,9 +19,9 @@ import msgspec
 from sparkport.errors import AlreadyExistsError, ConfigError, NotFoundError
 from sparkport.protocol.decoding import decode_json
 
-__all__ = ["StoredToken", "TokenFile", "digest", "parse_duration"]
+__all__ = ["RESERVED_NAMES", "StoredToken", "TokenFile", "digest", "parse_duration"]
 
-_RESERVED = frozenset({"anonymous", "user"})  # the principals of --no-auth and of --token
+RESERVED_NAMES = frozenset({"anonymous", "user"})  # the principals of --no-auth and of --token
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -71,10 +71,10 @@ class TokenFile:
 
     def create(self, name: str, valid: timedelta | None) -> str:
         """Add a token and return it; it cannot be found out again. Raises AlreadyExistsError, ConfigError."""
-        if not _NAME.fullmatch(name) or name in _RESERVED:
+        if not _NAME.fullmatch(name) or name in RESERVED_NAMES:
             raise ConfigError(
                 f"{name!r} cannot be the name of a token: use letters, digits, '.', '_', '@' and '-',"
-                f" and not {' or '.join(sorted(_RESERVED))}"
+                f" and not {' or '.join(sorted(RESERVED_NAMES))}"
             )
         token = secrets.token_urlsafe(32)
         now = datetime.now(UTC)

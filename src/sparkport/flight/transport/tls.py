@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +71,7 @@ def _stamp(files: TlsFiles) -> tuple[FileStamp | None, ...]:
 def _load(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
     certificate, key = _read(files.certificate, "certificate"), _read(files.key, "key")
     authorities = None if files.client_ca is None else _read(files.client_ca, "client CA")
-    _check_pair(files, certificate, key)
+    _check_pair(files)
     if authorities is not None:
         _check_authorities(files, authorities)
     return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authorities)
@@ -85,20 +84,20 @@ def _read(path: Path, what: str) -> bytes:
         raise ConfigError(f"the TLS {what} file '{path}' cannot be read: {error.strerror}") from error
 
 
-def _check_pair(files: TlsFiles, certificate: bytes, key: bytes) -> None:
-    """Refuse a pair that does not fit, which gRPC would take and then fail every connection with."""
-    # OpenSSL reads files only, and the given ones may have changed since they were read.
-    with tempfile.NamedTemporaryFile() as both:
-        both.write(key + b"\n" + certificate)
-        both.flush()
-        try:
-            # A password is never asked for on the terminal.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(both.name, password=b"")
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                f"the TLS certificate '{files.certificate}' and the key '{files.key}' cannot be used:"
-                " they must be a pair in PEM format, the key without a password"
-            ) from error
+def _check_pair(files: TlsFiles) -> None:
+    """Refuse a pair that does not fit, which gRPC would take and then fail every connection with.
+
+    Files that change between this and the reading of them are loaded again at the next connection.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # With an empty password none is ever asked for on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password=b"")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the TLS certificate '{files.certificate}' and the key '{files.key}' cannot be used:"
+            " they must be a pair in PEM format, the key without a password"
+        ) from error
 
 
 def _check_authorities(files: TlsFiles, authorities: bytes) -> None:
