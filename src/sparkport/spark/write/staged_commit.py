@@ -144,10 +144,7 @@ def _rebased(call: Call, staged: StagedTable) -> _Rebased:
     if not can_commit(staged.root, newest.state.protocol, newest.metadata):
         raise FinalConflictError(table.name, "its properties were changed meanwhile")
     staged = staged.without_repeated(newest.state)
-    marked = _marked_in_base(staged)
-    present = {file.path: file.vector_id for file in newest.state.files}
-    if any(present.get(file.path, "") != file.vector_id for file, _ in marked):
-        marked = _found_again(call, staged, newest, [file for file, _ in marked])
+    marked = _marked_in_newest(call, staged, newest)
     if newest.version != staged.base.version:
         _check_keys(call, staged, newest)
     return _Rebased(staged, newest, marked)
@@ -167,6 +164,28 @@ def _marked_in_base(staged: StagedTable) -> list[tuple[DataFile, Ids]]:
     return marked
 
 
+def _marked_in_newest(call: Call, staged: StagedTable, newest: TableSnapshot) -> list[tuple[DataFile, Ids]]:
+    """Return the same of a later version. Raises FinalConflictError if others changed one of the rows.
+
+    A file never changes: in one that is still there a row is as it was unless it is deleted.
+    """
+    root = newest.log.root
+    present = {file.path: file for file in newest.state.files}
+    marked, moved = [], []
+    for file, deleted in _marked_in_base(staged):
+        now = present.get(file.path)
+        if now is None:
+            moved.append(file)
+        elif now.vector_id == file.vector_id:
+            marked.append((now, deleted))
+        else:
+            own, theirs = np.setdiff1d(deleted, _deleted(file, root)), _deleted(now, root)
+            if len(np.intersect1d(own, theirs)):
+                raise FinalConflictError(staged.table.name, _TOUCHED)
+            marked.append((now, np.union1d(theirs, own)))
+    return marked + _found_again(call, staged, newest, moved) if moved else marked
+
+
 def _found_again(
     call: Call, staged: StagedTable, newest: TableSnapshot, touched: Sequence[DataFile]
 ) -> list[tuple[DataFile, Ids]]:
@@ -179,7 +198,9 @@ def _found_again(
         located = newest.locate(call, ids, held, max_bytes=0)
         if located is None or located.rows.num_rows != len(ids):
             raise FinalConflictError(staged.table.name, _TOUCHED)
-        return [(file, _all_deleted(file, newest.log.root, places)) for file, places in located.files()]
+        return [
+            (file, np.union1d(_deleted(file, newest.log.root), places)) for file, places in located.files()
+        ]
     finally:
         held.release()
 
@@ -197,10 +218,8 @@ def _committed_ids(call: Call, staged: StagedTable, touched: Sequence[DataFile])
         held.release()
 
 
-def _all_deleted(file: DataFile, root: str, positions: Ids) -> Ids:
-    if file.deletion_vector is None:
-        return positions
-    return np.union1d(deleted_positions(file.deletion_vector, root), positions)
+def _deleted(file: DataFile, root: str) -> Ids:
+    return NO_IDS if file.deletion_vector is None else deleted_positions(file.deletion_vector, root)
 
 
 def _check_keys(call: Call, staged: StagedTable, newest: TableSnapshot) -> None:
