@@ -23,7 +23,8 @@ from sparkport.errors import (
 )
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
-from sparkport.spark.statements import change_runs
+from sparkport.spark.statements import change_runs, several
+from sparkport.spark.table import DeltaTable
 
 COLUMNS = pa.schema(
     [
@@ -36,6 +37,7 @@ COLUMNS = pa.schema(
 OPTIONS = CreateTableOptions(
     primary_key=("id",), check_constraints=("price >= 0",), not_null_constraints=(0,)
 )
+NO_OPTIONS = CreateTableOptions()
 Run = Callable[[str], int]
 _numbers = itertools.count()
 
@@ -188,17 +190,92 @@ def test_merge_never_changes_a_row_twice(catalog: SparkCatalog, run: Run, name: 
     assert _rows(catalog, name) == before
 
 
+def _version(catalog: SparkCatalog, name: str) -> int:
+    """Return the newest version of a table."""
+    schema, _, table = name.partition(".")
+    found = catalog.schema(Call(), schema)
+    assert found is not None
+    delta = found.table(Call(), table)
+    assert isinstance(delta, DeltaTable)
+    return delta.versions.newest().version
+
+
+def test_merge_of_several_kinds_is_one_commit(catalog: SparkCatalog, run: Run, name: str) -> None:
+    """Rows that match are updated, others inserted, and those without a source deleted, all at once."""
+    before = _version(catalog, name)
+    changed = run(
+        f"MERGE INTO {name} t USING (SELECT * FROM VALUES (1, 'one'), (7, 'seven') v(id, text)) s"
+        " ON t.id = s.id WHEN MATCHED THEN UPDATE SET text = s.text"
+        " WHEN NOT MATCHED THEN INSERT (id, text) VALUES (s.id, s.text)"
+        " WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE"
+    )
+
+    assert changed == 3
+    assert _rows(catalog, name, "id, text") == [(1, "one"), (2, "b"), (7, "seven")]
+    assert _version(catalog, name) == before + 1
+
+
+def test_insert_overwrite_is_one_commit(catalog: SparkCatalog, run: Run, name: str) -> None:
+    """All rows are replaced, also by those of the table itself; the version before still has the old ones."""
+    before = _version(catalog, name)
+    run(f"INSERT OVERWRITE TABLE {name} SELECT id + 1, price, upper(text), small FROM {name} WHERE id > 1")
+
+    assert _rows(catalog, name, "id, text") == [(3, "B"), (4, "C")]
+    assert _version(catalog, name) == before + 1
+    assert _rows(catalog, f"{name} VERSION AS OF {before}", "id, text") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_merge_that_fails_in_its_last_part_changes_nothing(
+    catalog: SparkCatalog, run: Run, name: str
+) -> None:
+    """A CHECK that an inserted row breaks also takes back the updates of the same MERGE."""
+    before = _rows(catalog, name)
+    with pytest.raises(ConstraintViolationError):
+        run(
+            f"MERGE INTO {name} t USING (SELECT * FROM VALUES (1, 1), (9, -1) v(id, price)) s ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET price = s.price"
+            " WHEN NOT MATCHED THEN INSERT (id, price) VALUES (s.id, s.price)"
+        )
+
+    assert _rows(catalog, name) == before
+
+
+def test_merge_meets_a_row_that_another_has_added(
+    catalog: SparkCatalog, run: Run, schema: SparkSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that appears after a MERGE has read the table is updated by it, not inserted a second time."""
+    made = f"merged{next(_numbers)}"
+    schema.create_table(Call(), made, pa.schema([("id", pa.int64()), ("text", pa.string())]), NO_OPTIONS)
+    name, lower = f"{schema.name}.{made}", change_runs.lower
+
+    def late(*arguments: object, is_run: bool) -> object:
+        lowered = lower(*arguments, is_run=is_run)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        assert run(f"INSERT INTO {name} VALUES (1, 'theirs')") == 1
+        return lowered
+
+    monkeypatch.setattr(several, "lower", late)
+    changed = run(
+        f"MERGE INTO {name} t USING (SELECT 1 AS id) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET text = concat(t.text, ' and ours')"
+        " WHEN NOT MATCHED THEN INSERT (id, text) VALUES (s.id, 'ours')"
+    )
+
+    assert changed == 1
+    assert _rows(catalog, name, "id, text") == [(1, "theirs and ours")]
+
+
 @pytest.mark.parametrize(
     ("sql", "error"),
     [
         (
             (
-                "MERGE INTO {0} t USING {0} s ON t.id = s.id WHEN MATCHED THEN DELETE"
-                " WHEN NOT MATCHED THEN INSERT *"
+                "MERGE INTO {0} t USING {0} s ON t.id = s.id WHEN MATCHED AND t.id = 1 THEN DELETE"
+                " WHEN MATCHED THEN UPDATE SET text = 'x'"
             ),
             NotImplementedByServerError,
         ),
-        ("INSERT OVERWRITE {0} SELECT * FROM {0}", NotImplementedByServerError),
+        ("INSERT OVERWRITE {0} SELECT 9, -1, 'a', 1", ConstraintViolationError),
         ("INSERT OVERWRITE DIRECTORY '/tmp/x' USING parquet SELECT 1", NotImplementedByServerError),
         ("INSERT INTO {0} REPLACE WHERE id = 1 SELECT * FROM {0}", NotImplementedByServerError),
         ("INSERT INTO {0} (id, nope) VALUES (1, 2)", NotFoundError),

@@ -15,9 +15,8 @@ from sparkport.sql.changes import Delete, Insert, Update
 from sparkport.sql.tokens import Cursor
 
 _MIXED = (
-    "MERGE is offered with WHEN clauses of one kind, since only these are one commit: all WHEN MATCHED THEN"
-    " UPDATE, or all THEN DELETE, or one WHEN NOT MATCHED THEN INSERT, or all WHEN NOT MATCHED BY SOURCE"
-    " THEN DELETE"
+    "MERGE is offered with WHEN MATCHED clauses that all UPDATE or all DELETE, one WHEN NOT MATCHED THEN"
+    " INSERT, and WHEN NOT MATCHED BY SOURCE clauses that all DELETE"
 )
 
 
@@ -65,11 +64,26 @@ class MergeInsert:
     clause: Clause
 
 
-Merge = MergeUpdate | MergeDelete | MergeInsert
-Change = Insert | Update | Delete | Merge
+MergePart = MergeUpdate | MergeDelete | MergeInsert
 
 
-def parse_change(sql: str, root: Mapping[str, Any]) -> Change:
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Changes of different rows that are one commit: a MERGE, or an INSERT OVERWRITE.
+
+    What they do depends on the rows that are not there too, so that rows which others add meanwhile are a
+    conflict.
+    """
+
+    target: tuple[str, ...]
+    parts: tuple[Insert | Delete | MergePart, ...]
+
+
+Change = Insert | Update | Delete | MergePart
+"""A change that is one statement of its table."""
+
+
+def parse_change(sql: str, root: Mapping[str, Any]) -> Change | Several:
     """Return the parts of a change; `root` is the top of its plan. Raises for what is not offered."""
     kind = str(root["class"]).rpartition(".")[2]
     cursor = cursor_of(sql)
@@ -89,13 +103,9 @@ def parse_change(sql: str, root: Mapping[str, Any]) -> Change:
             raise NotImplementedByServerError(f"statements of the kind {kind} are not offered")
 
 
-def _insert(cursor: Cursor, root: Mapping[str, Any]) -> Insert:
-    if root.get("overwrite"):
-        raise NotImplementedByServerError(
-            "INSERT OVERWRITE is not offered, since it would not be one commit: TRUNCATE TABLE, then INSERT"
-        )
+def _insert(cursor: Cursor, root: Mapping[str, Any]) -> Insert | Several:
     cursor.expect("INSERT")
-    cursor.expect("INTO")
+    cursor.expect("OVERWRITE" if root.get("overwrite") else "INTO")
     cursor.skip("TABLE")
     target = cursor.names()
     columns: list[str] = []
@@ -112,7 +122,8 @@ def _insert(cursor: Cursor, root: Mapping[str, Any]) -> Insert:
         and (not cursor.token.is_word("WITH") or cursor.tokens[cursor.at + 1].text == "(")
     ):
         raise cursor.unexpected()
-    return Insert(target, tuple(columns), cursor.rest(), by_name)
+    insert = Insert(target, tuple(columns), cursor.rest(), by_name)
+    return Several(target, (Delete(target, "", "", "", ""), insert)) if root.get("overwrite") else insert
 
 
 def _update(cursor: Cursor) -> Update:
@@ -145,7 +156,7 @@ def _checked(change: Update | Delete, root: Mapping[str, Any]) -> Update | Delet
     return change
 
 
-def _merge(cursor: Cursor) -> Change:
+def _merge(cursor: Cursor) -> Change | Several:
     cursor.expect("MERGE")
     if cursor.skip("WITH"):
         raise NotImplementedByServerError(
@@ -158,24 +169,28 @@ def _merge(cursor: Cursor) -> Change:
     source, source_alias = _source(cursor)
     cursor.expect("ON")
     condition = cursor.until("WHEN")
-    kinds: list[str] = []
-    clauses: list[Clause] = []
+    clauses: dict[str, list[Clause]] = {}
     while cursor.skip("WHEN"):
         kind, clause = _clause(cursor, alias or target[-1])
-        kinds.append(kind)
-        clauses.append(clause)
+        clauses.setdefault(kind, []).append(clause)
     cursor.end()
-    match sorted(set(kinds)):
-        case ["MATCHED UPDATE"]:
-            return MergeUpdate(target, alias, source, source_alias, condition, tuple(clauses))
-        case ["MATCHED DELETE"]:
-            return MergeDelete(target, alias, source, condition, tuple(clauses), of_matched=True)
-        case ["BY SOURCE DELETE"]:
-            return MergeDelete(target, alias, source, condition, tuple(clauses), of_matched=False)
-        case ["NOT MATCHED INSERT"] if len(clauses) == 1:
-            return MergeInsert(target, alias, source, source_alias, condition, clauses[0])
-        case _:
-            raise NotImplementedByServerError(_MIXED)
+    if {"MATCHED UPDATE", "MATCHED DELETE"} <= clauses.keys():
+        raise NotImplementedByServerError(_MIXED)
+    parts: list[MergePart] = []
+    for kind, listed in clauses.items():
+        match kind:
+            case "MATCHED UPDATE":
+                parts.append(MergeUpdate(target, alias, source, source_alias, condition, tuple(listed)))
+            case "MATCHED DELETE":
+                parts.append(MergeDelete(target, alias, source, condition, tuple(listed), of_matched=True))
+            case "BY SOURCE DELETE":
+                parts.append(MergeDelete(target, alias, source, condition, tuple(listed), of_matched=False))
+            case "NOT MATCHED INSERT" if len(listed) == 1:
+                parts.append(MergeInsert(target, alias, source, source_alias, condition, listed[0]))
+            case _:
+                raise NotImplementedByServerError(_MIXED)
+    is_one = len(parts) == 1 and not isinstance(parts[0], MergeInsert)
+    return parts[0] if is_one else Several(target, tuple(parts))
 
 
 def _source(cursor: Cursor) -> tuple[str, str]:

@@ -18,10 +18,11 @@ from sparkport.errors import InvalidRequestError, SparkportError, UnsupportedOpe
 from sparkport.spark.query.function import DisabledQuery, Query
 from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
 from sparkport.spark.statements import change_runs
-from sparkport.spark.statements.changes import Change, Merge, parse_change
+from sparkport.spark.statements.changes import Change, MergeDelete, MergeUpdate, Several, parse_change
 from sparkport.spark.statements.definition_runs import DefinitionRuns
 from sparkport.spark.statements.listings import listed
 from sparkport.spark.statements.names import Names
+from sparkport.spark.statements.several import run_several
 from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
@@ -33,6 +34,8 @@ _DEFINITIONS = frozenset({"CREATE", "REPLACE", "DROP", "ALTER", "COMMENT", "OPTI
 _LISTINGS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "USE", "SET"})
 _NO_COLUMNS = pa.schema([])
 _UPDATES = _CHANGES | _DEFINITIONS
+# Their queries have the parts of the statement in another order, and some of them twice.
+_BOUND_AS_TEXT = (MergeUpdate, MergeDelete, Several)
 
 
 class SparkSql:
@@ -99,13 +102,14 @@ class SparkSql:
         count = count_parameters(statement.text)
         values = value_rows(parameters, count)
         change = self._parse_change(call, statement)
-        if count and isinstance(change, Merge):
-            # The lowered query has its parts in another order, and some of them twice.
+        if count and isinstance(change, _BOUND_AS_TEXT):
             if len(values) != 1:
-                raise InvalidRequestError("MERGE takes one row of parameters")
+                raise InvalidRequestError("MERGE and INSERT OVERWRITE take one row of parameters")
             bound = replace(statement, text=with_values(statement.text, values[0]))
             return self.update(call, bound, None)
         table = Names(call, self._catalog, statement).table(change.target)
+        if isinstance(change, Several):
+            return run_several(call, self._query, change, table)
         lowered = change_runs.lower(call, self._query, change, table, is_run=True)
         return change_runs.run(call, self._query, lowered, parameters, count)
 
@@ -115,15 +119,16 @@ class SparkSql:
         text = statement.text
         values = _first_values(parameters, count_parameters(text))
         change = self._parse_change(call, statement)
-        if isinstance(change, Merge):
+        if isinstance(change, _BOUND_AS_TEXT):
             text = with_values(text, values)
             change, values = self._parse_change(call, replace(statement, text=text)), []
         table = Names(call, self._catalog, statement).table(change.target)
-        lowered = change_runs.lower(call, self._query, change, table, is_run=False)
         declared = parameter_schema(
             statement.text, self._column_types(call, names_in(statement.text) | {table.name.lower()})
         )
-        self._query.schema_for_parameters(call, [with_values(lowered.query, values)])
+        for part in change.parts if isinstance(change, Several) else (change,):
+            lowered = change_runs.lower(call, self._query, part, table, is_run=False)
+            self._query.schema_for_parameters(call, [with_values(lowered.query, values)])
         if isinstance(change, Insert):
             columns = without_rowid(table.arrow_schema)
             fields = [columns.field(find_column(columns, name)) for name in lowered.given]
@@ -131,7 +136,7 @@ class SparkSql:
                 declared = declared.set(number, pa.field(str(number + 1), kind))
         return SqlDescription(None, declared)
 
-    def _parse_change(self, call: Call, statement: SqlStatement) -> Change:
+    def _parse_change(self, call: Call, statement: SqlStatement) -> Change | Several:
         # Spark's parser takes a parameter only where it binds one itself.
         nulls = [None] * count_parameters(statement.text)
         plan = self._query.parse(call, with_values(statement.text, nulls))

@@ -143,6 +143,9 @@ def _rebased(call: Call, staged: StagedTable) -> _Rebased:
     check_same_columns(table, staged.base.metadata, newest.metadata)
     if not can_commit(staged.root, newest.state.protocol, newest.metadata):
         raise FinalConflictError(table.name, "its properties were changed meanwhile")
+    between = range(staged.base.version + 1, newest.version + 1)
+    if staged.is_exact and any(map(newest.log.changes_rows, between)):
+        raise FinalConflictError(table.name, "others have written to it meanwhile")
     staged = staged.without_repeated(newest.state)
     marked = _marked_in_newest(call, staged, newest)
     if newest.version != staged.base.version:

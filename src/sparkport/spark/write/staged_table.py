@@ -59,6 +59,8 @@ class StagedTable(StagedChanges):
         self.root = table.root
         self.folder = new_folder(table.engine.staging)
         self.writes: list[StagedWrite] = []
+        self.is_exact = False
+        """Whether rows that others have added since are a conflict too."""
         self._has_folder = False
         self._states: list[DeltaSnapshot] = [base.state]
         self._held = Reservation(call.resources.staged.of(call.principal))
@@ -200,7 +202,7 @@ def check_same_columns(table: TableVersions, staged: Metadata, newest: Metadata)
 
 def _check_supported(table: TableVersions, base: TableSnapshot, operation: str) -> None:
     """Raise PreconditionError for a table to which the server cannot write within a transaction."""
-    reason = _reason_against(table, base, operation)
+    reason = reason_against(table, base, operation)
     if reason is not None:
         raise PreconditionError(
             f"{operation} in a transaction is not possible on table '{table.name}': {reason}; run it"
@@ -208,7 +210,8 @@ def _check_supported(table: TableVersions, base: TableSnapshot, operation: str) 
         )
 
 
-def _reason_against(table: TableVersions, base: TableSnapshot, operation: str) -> str | None:
+def reason_against(table: TableVersions, base: TableSnapshot, operation: str) -> str | None:
+    """Return why the server cannot write to a table within a transaction, None if it can."""
     protocol, metadata = base.state.protocol, base.metadata
     if not is_local(table.root) or not is_local(table.engine.staging):
         return "it is not on a local disk"

@@ -74,7 +74,12 @@ def test_the_plan_tells_columns_from_a_query() -> None:
         ("DELETE FROM t /* a /* b */ */", "DeleteFromTable", InvalidRequestError),
         ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", "InsertIntoDir", NotImplementedByServerError),
         (
-            "MERGE INTO t USING s ON a WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *",
+            "MERGE INTO t USING s ON a WHEN MATCHED AND b THEN DELETE WHEN MATCHED THEN UPDATE SET *",
+            "MergeIntoTable",
+            NotImplementedByServerError,
+        ),
+        (
+            "MERGE INTO t USING s ON a WHEN NOT MATCHED AND b THEN INSERT * WHEN NOT MATCHED THEN INSERT *",
             "MergeIntoTable",
             NotImplementedByServerError,
         ),
