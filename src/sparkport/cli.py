@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
@@ -28,6 +27,8 @@ from sparkport.app.sample import load_sample
 from sparkport.app.server import Server
 from sparkport.app.tokens import TokenFile, parse_duration
 from sparkport.catalog.tables import Catalog
+from sparkport.commands import statements
+from sparkport.commands.connection import errors_as_exit_codes
 from sparkport.config import (
     Engine,
     Setting,
@@ -384,12 +385,31 @@ def serve(
     stream_idle: Annotated[
         float,
         typer.Option(
+            "--stream-idle",
+            "--idle-stream-timeout",
             envvar="SPARKPORT_STREAM_IDLE",
             min=1,
             metavar="SECONDS",
             help="After how long a stream is ended if its client neither sends nor reads.",
         ),
     ] = _LIMITS.stream_idle_seconds,
+    statement_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENT_TIMEOUT",
+            min=0,
+            metavar="SECONDS",
+            help="How long any statement may take, until its last row is sent; 0 is no limit.",
+        ),
+    ] = 0.0,
+    statements_per_principal: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENTS_PER_PRINCIPAL",
+            min=0,
+            help="How many statements of one principal may run at once; 0 is no limit.",
+        ),
+    ] = 0,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
@@ -468,6 +488,8 @@ def serve(
                 request_seconds=request_timeout,
                 stream_idle_seconds=stream_idle,
                 memory_bytes=memory << 20 or None,
+                statement_seconds=statement_timeout or None,
+                statements_per_principal=statements_per_principal or None,
             ),
         )
     except (SparkportError, OSError, ValueError) as error:
@@ -503,7 +525,7 @@ def create_token(
     ] = None,
 ) -> None:
     """Add a token to the list, and print it: it is kept as a hash only."""
-    with _errors_as_exit_codes():
+    with errors_as_exit_codes():
         valid = None if expires is None else parse_duration(expires)
         typer.echo(TokenFile(file).create(name, valid))
 
@@ -511,7 +533,7 @@ def create_token(
 @token_app.command("list")
 def list_tokens(file: _TokensFile) -> None:
     """Print the names of the tokens, when they were made, and until when they are valid."""
-    with _errors_as_exit_codes():
+    with errors_as_exit_codes():
         for stored in TokenFile(file).read():
             end = (
                 "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
@@ -524,17 +546,8 @@ def revoke_token(
     name: Annotated[str, typer.Argument(help="The name of the token.")], file: _TokensFile
 ) -> None:
     """Remove a token from the list: new calls are refused at once, running ones end within a minute."""
-    with _errors_as_exit_codes():
+    with errors_as_exit_codes():
         TokenFile(file).revoke(name)
-
-
-@contextlib.contextmanager
-def _errors_as_exit_codes() -> Iterator[None]:
-    try:
-        yield
-    except (SparkportError, OSError) as error:
-        typer.echo(f"sparkport: {error}", err=True)
-        raise typer.Exit(2) from error
 
 
 @app.command()
@@ -552,9 +565,13 @@ def certificate(
     # Cryptography takes its time to import, and a server does not need it.
     from sparkport.app.certificates import write_certificate  # noqa: PLC0415
 
-    with _errors_as_exit_codes():
+    with errors_as_exit_codes():
         pair = write_certificate(folder, hosts or ["localhost", "127.0.0.1", "::1"], days)
     typer.echo(f"sparkport serve --tls-cert {pair.certificate} --tls-key {pair.key}")
+
+
+app.command("ps")(statements.ps)
+app.command("cancel")(statements.cancel)
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:

@@ -18,6 +18,7 @@ from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
 from sparkport.app.jwt_rules import JwtRules
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.app.statement_functions import with_statement_functions
 from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
@@ -27,6 +28,7 @@ from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.context import ServerContext
+from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
@@ -121,9 +123,17 @@ class Server:
         makes_token = authenticate and authenticator is None and not has_names
         self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
         limits = limits or ServerLimits()
+        self.statements = StatementRegistry(
+            is_administrator=self._is_administrator,
+            per_principal=limits.statements_per_principal,
+            max_seconds=limits.statement_seconds,
+        )
+        for name in [self.catalogs.default] if self.catalogs.default else []:
+            self.catalogs.replace(name, with_statement_functions(self.catalogs.get(name), self.statements))
         context = ServerContext(
             self.catalogs,
             TicketSigner(None if token is None else _ticket_key(token)),
+            statements=self.statements,
             resources=limits.resources(),
             actions=actions,
             offers_sql=sql,
@@ -177,6 +187,10 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _is_administrator(self, principal: str) -> bool:
+        """Return whether a principal may see and cancel the statements of all: who has the server's token."""
+        return self.token is not None and principal == _PRINCIPAL
 
     def _own_tokens(self, tokens: str | Path | None, jwt_rules: JwtRules | None) -> Authenticator:
         """Return who knows the server's token, access tokens and the list of tokens, if there are any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import threading
 import time
@@ -17,6 +18,7 @@ from pyspark import SparkStageInfo
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.meter import Progress
 from sparkport.errors import CancelledError, DeadlineExceededError, SparkportError, UnavailableError
 from sparkport.spark.session.host import SparkHost
 
@@ -28,14 +30,6 @@ _CHECK_SECONDS = 0.1
 
 T = TypeVar("T")
 Work = Callable[[SparkSession], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How many of the tasks that Spark knows of so far are done."""
-
-    done: int
-    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,8 @@ class Jobs:
                 return work(session)
 
         call.on_cancel(cancel)
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         try:
             while True:
                 while len(running) < ahead and not over and (work := next(left, None)) is not None:
@@ -90,6 +86,7 @@ class Jobs:
                 running.popleft()
                 yield result
         finally:
+            call.meter.unwatch(progress)
             cancel()
 
     def run(self, call: Call, table: str, work: Work[T]) -> T:
@@ -110,6 +107,8 @@ class Jobs:
                 return work(session)
 
         future = self._submit(run, work)
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         try:
             while not _is_done(call, future, _CHECK_SECONDS):
                 pass
@@ -117,6 +116,8 @@ class Jobs:
             self._cancel(group, (future,))
             if future.cancelled():  # before it began
                 raise
+        finally:
+            call.meter.unwatch(progress)
         return future.result()
 
     def run_with_progress(
@@ -150,6 +151,8 @@ class Jobs:
         """Yield what work gives bit by bit, on the caller's own thread."""
         group = _new_group()
         finished = False
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
             with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
@@ -157,6 +160,7 @@ class Jobs:
                     yield result
                     call.check()
         finally:
+            call.meter.unwatch(progress)
             finished = True
 
     def still_running(self, seconds: float) -> int:
