@@ -12,6 +12,7 @@ from sparkport.app.overlay import overlay
 from sparkport.catalog.call import Call
 from sparkport.catalog.extension import ExtensibleCatalog
 from sparkport.catalog.functions import FunctionSignature, TableFunction
+from sparkport.catalog.lookup import FUNCTIONS_SCHEMA
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
@@ -19,7 +20,6 @@ from sparkport.errors import InvalidRequestError
 from sparkport.flight.statement_registry import OVER, StatementRegistry, StatementView
 from sparkport.toolkit.static import StaticCatalog, StaticSchema
 
-SCHEMA = "sparkport"
 _COMMENT = "Functions of the server"
 _TIME = pa.timestamp("us", "UTC")
 
@@ -112,10 +112,10 @@ def with_statement_functions(catalog: Catalog, registry: StatementRegistry) -> C
     if isinstance(catalog, ExtensibleCatalog):
         catalog.add_functions(functions)
         return catalog
-    if catalog.schema(Call(), SCHEMA) is not None:
+    if catalog.schema(Call(), FUNCTIONS_SCHEMA) is not None:
         return catalog
-    own = StaticSchema(SCHEMA, {}, _COMMENT, table_valued=functions)
-    return overlay(catalog, StaticCatalog({SCHEMA: own}))
+    own = StaticSchema(FUNCTIONS_SCHEMA, {}, _COMMENT, table_valued=functions)
+    return overlay(catalog, StaticCatalog({FUNCTIONS_SCHEMA: own}))
 
 
 def _row(view: StatementView) -> dict[str, Any]:

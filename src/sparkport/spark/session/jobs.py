@@ -18,6 +18,7 @@ from pyspark import SparkStageInfo
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.meter import Progress
 from sparkport.errors import CancelledError, DeadlineExceededError, SparkportError, UnavailableError
 from sparkport.spark.session.host import SparkHost
@@ -216,10 +217,14 @@ class Jobs:
             return [info for info in map(tracker.getStageInfo, stages) if info is not None]
 
     def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> Future[T]:
+        MEASURES.count("spark_jobs_queued")
         try:
-            return self._threads.submit(run, work)
+            future = self._threads.submit(_measured, run, work)
         except RuntimeError as error:  # what a pool says that was shut down
+            MEASURES.count("spark_jobs_queued", -1)
             raise UnavailableError("the server is stopping") from error
+        future.add_done_callback(_dequeue)
+        return future
 
     def _cancel(self, group: str, running: Sequence[Future[T]]) -> None:
         for future in running:
@@ -245,6 +250,23 @@ class Jobs:
                     session.interruptTag(group)
         except SparkportError as error:  # with its session the job is gone too
             _log.debug("nothing to cancel", reason=str(error))
+
+
+def _measured(run: Callable[[Work[T]], T], work: Work[T]) -> T:
+    MEASURES.count("spark_jobs_queued", -1)
+    MEASURES.count("spark_jobs_running")
+    try:
+        return run(work)
+    except BaseException:
+        MEASURES.count("spark_jobs_failed")
+        raise
+    finally:
+        MEASURES.count("spark_jobs_running", -1)
+
+
+def _dequeue(future: Future[T]) -> None:
+    if future.cancelled():  # before it began
+        MEASURES.count("spark_jobs_queued", -1)
 
 
 def _new_group() -> str:
