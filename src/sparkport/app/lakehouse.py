@@ -27,8 +27,8 @@ from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog, catalog_names
 from sparkport.spark.functions.catalog_functions import FunctionFlags
-from sparkport.spark.read.mode import DirectReadMode, ReadMode
-from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES, SplitSizes
+from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES, DirectReadMode, ReadMode
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
 from sparkport.spark.storage.filesystem import is_local
