@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from sparkport.commands.connection import Ca, Location, Token, TokenFile, connected
+from sparkport.cli.connection import Ca, Location, Token, TokenFile, connected
 
 __all__ = ["cancel", "ps"]
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparkport.client import Client, connect
+from sparkport.cli.messages import errors_as_exit_codes
 from sparkport.config import read_token
-from sparkport.errors import SparkportError
 
-__all__ = ["Ca", "Location", "Token", "TokenFile", "connected", "errors_as_exit_codes"]
+if TYPE_CHECKING:
+    from sparkport.client import Client
+
+__all__ = ["Ca", "Location", "Token", "TokenFile", "connected"]
 
 Location = Annotated[
     str,
@@ -57,6 +59,9 @@ def connected(
     location: str, token: str | None, token_file: Path | None, ca: Path | None, catalog: str = ""
 ) -> Iterator[Client]:
     """Yield a client; what goes wrong ends the program with one line and exit code 2."""
+    # It takes its time to import, and a server does not need it.
+    from sparkport.client import connect
+
     with (
         errors_as_exit_codes(),
         connect(
@@ -64,13 +69,3 @@ def connected(
         ) as client,
     ):
         yield client
-
-
-@contextlib.contextmanager
-def errors_as_exit_codes() -> Iterator[None]:
-    """Print an error as one line, and end with exit code 2."""
-    try:
-        yield
-    except (SparkportError, OSError, ValueError) as error:
-        typer.echo(f"sparkport: {error}", err=True)
-        raise typer.Exit(2) from error
