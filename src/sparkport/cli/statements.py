@@ -35,7 +35,7 @@ def ps(
     if not found:
         typer.echo("no statements run")
         return
-    Console().print(_table(found))
+    _print(found)
 
 
 def cancel(
@@ -52,7 +52,10 @@ def cancel(
     typer.echo(f"{statement} {'is being cancelled' if state not in _OVER else state}")
 
 
-def _table(statements: Sequence[Mapping[str, Any]]) -> Table:
+def _print(statements: Sequence[Mapping[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for name in ("id", "principal", "kind", "state"):
         table.add_column(name, no_wrap=True)
@@ -72,4 +75,4 @@ def _table(statements: Sequence[Mapping[str, Any]]) -> Table:
             f"{one['seconds']:.1f}",
         )
         table.add_row(*row, done, what, style=_COLOURS.get(one["state"]))
-    return table
+    Console().print(table)
