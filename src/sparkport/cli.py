@@ -16,6 +16,10 @@ import structlog
 import typer
 
 from sparkport import __version__
+from sparkport.access.checks import checked_rules
+from sparkport.access.explain import explain
+from sparkport.access.patterns import parse_name
+from sparkport.access.rules import Kind
 from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
 from sparkport.app.application import App
 from sparkport.app.arguments import hide_argument
@@ -180,6 +184,21 @@ def serve(
     jwt_claim: Annotated[
         str, typer.Option(envvar="SPARKPORT_JWT_CLAIM", help="The claim that names the caller.")
     ] = "sub",
+    jwt_roles_claim: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_JWT_ROLES_CLAIM",
+            help="The claim with the caller's roles, such as `roles` or `realm_access.roles`.",
+        ),
+    ] = None,
+    access: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_ACCESS",
+            metavar="FILE",
+            help="Who may do what (TOML): roles, grants, row filters and masks; changes count at once.",
+        ),
+    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
@@ -457,6 +476,8 @@ def serve(
             jwt_audience=jwt_audience,
             jwt_keys=jwt_keys,
             jwt_claim=jwt_claim,
+            jwt_roles_claim=jwt_roles_claim,
+            access=access,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
@@ -501,11 +522,14 @@ def create_token(
     expires: Annotated[
         str | None, typer.Option(metavar="TIME", help="For how long it is valid, such as 30d, 12h or 90m.")
     ] = None,
+    role: Annotated[
+        list[str] | None, typer.Option(help="A role in the file of `serve --access`; may be repeated.")
+    ] = None,
 ) -> None:
     """Add a token to the list, and print it: it is kept as a hash only."""
     with _errors_as_exit_codes():
         valid = None if expires is None else parse_duration(expires)
-        typer.echo(TokenFile(file).create(name, valid))
+        typer.echo(TokenFile(file).create(name, valid, role or ()))
 
 
 @token_app.command("list")
@@ -516,7 +540,8 @@ def list_tokens(file: _TokensFile) -> None:
             end = (
                 "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
             )
-            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}")
+            roles = f"  roles {', '.join(stored.roles)}" if stored.roles else ""
+            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}{roles}")
 
 
 @token_app.command("revoke")
@@ -526,6 +551,43 @@ def revoke_token(
     """Remove a token from the list: new calls are refused at once, running ones end within a minute."""
     with _errors_as_exit_codes():
         TokenFile(file).revoke(name)
+
+
+access_app = typer.Typer(no_args_is_help=True, help="Check and explain the file of `serve --access FILE`.")
+app.add_typer(access_app, name="access")
+
+
+@access_app.command("check")
+def check_access(
+    file: Annotated[
+        Path, typer.Argument(envvar="SPARKPORT_ACCESS", metavar="FILE", help="The access file.")
+    ],
+) -> None:
+    """Say what is wrong with an access file, with the lines."""
+    with _errors_as_exit_codes():
+        rules = checked_rules(file)
+    counts = f"{len(rules.members)} roles, {len(rules.grants)} grants"
+    typer.echo(f"{file} is valid: {counts}, {len(rules.filters)} row filters, {len(rules.masks)} masks")
+
+
+@access_app.command("explain")
+def explain_access(
+    principal: Annotated[str, typer.Argument(help="The name of the caller.")],
+    table: Annotated[str, typer.Argument(help="The table: catalog.schema.table.")],
+    file: Annotated[
+        Path, typer.Option("--file", envvar="SPARKPORT_ACCESS", metavar="FILE", help="The access file.")
+    ],
+    role: Annotated[
+        list[str] | None, typer.Option(help="A role that the token of the caller has; may be repeated.")
+    ] = None,
+) -> None:
+    """Say what a caller may do with a table, and which lines of the file say so."""
+    with _errors_as_exit_codes():
+        rules = checked_rules(file)
+        path = parse_name(table)
+        if len(path) != Kind.TABLE.parts:
+            raise ConfigError(f"the table is written catalog.schema.table, not {table!r}")
+    typer.echo(explain(rules, principal, frozenset(role or ()), path))
 
 
 @contextlib.contextmanager

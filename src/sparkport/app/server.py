@@ -13,6 +13,7 @@ from typing import Self
 
 import structlog
 
+from sparkport.access import Policies
 from sparkport.app.application import App
 from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
@@ -55,8 +56,8 @@ class Server:
 
     Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
     for each caller. `jwt_issuer`, `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS)
-    admit access tokens, whose claim `jwt_claim` names the caller. With one of the two, only a `token` that
-    is given counts beside them. An `authenticator` takes their place: an object with
+    admit access tokens, whose claim `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one of
+    the two, only a `token` that is given counts beside them. An `authenticator` takes their place: an object with
     `authenticate(authorization)`, which gets the `authorization` header of each call, or None, and returns
     the name of the caller or raises `errors.UnauthenticatedError`; it is called from many threads. With
     `authenticate=False` nobody needs a token, which is allowed on loopback only.
@@ -64,6 +65,8 @@ class Server:
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
     `insecure_network=True`.
+    `access` is a file with roles, grants, row filters and masks: with it a caller may do only what the file
+    grants; without it everybody may do everything. It is read again when it changes.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
@@ -89,6 +92,8 @@ class Server:
         jwt_audience: str | None = None,
         jwt_keys: str | None = None,
         jwt_claim: str = "sub",
+        jwt_roles_claim: str | None = None,
+        access: str | Path | None = None,
         tls_cert: str | Path | None = None,
         tls_key: str | Path | None = None,
         tls_client_ca: str | Path | None = None,
@@ -112,7 +117,7 @@ class Server:
         if authenticator is not None and (token is not None or not authenticate):
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
-        jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim)
+        jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim, jwt_roles_claim)
         has_names = tokens is not None or jwt_rules is not None
         if has_names and (authenticator is not None or not authenticate):
             raise ConfigError(
@@ -127,6 +132,7 @@ class Server:
             resources=limits.resources(),
             actions=actions,
             offers_sql=sql,
+            policies=None if access is None else Policies(Path(access)),
         )
         own = self._own_tokens(tokens, jwt_rules)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
@@ -193,9 +199,11 @@ class Server:
         return known if tokens is None else TokenFileAuthenticator(TokenFile(Path(tokens)), known)
 
 
-def _jwt_rules(issuer: str | None, audience: str | None, keys: str | None, claim: str) -> JwtRules | None:
+def _jwt_rules(
+    issuer: str | None, audience: str | None, keys: str | None, claim: str, roles_claim: str | None
+) -> JwtRules | None:
     if issuer and audience and keys:
-        return JwtRules(issuer, audience, keys, claim)
+        return JwtRules(issuer, audience, keys, claim, roles_claim)
     if issuer or audience or keys:
         raise ConfigError("access tokens need all three: --jwt-issuer, --jwt-audience and --jwt-keys")
     return None

@@ -40,7 +40,7 @@ def find_schema(call: Call, catalog: Catalog, name: str) -> Schema:
     if schema is not None:
         return schema
     schemas = catalog.schemas(call)
-    return _same_but_for_case(name, schemas) or _missing("schema", name, schemas)
+    return same_but_for_case(name, schemas) or _missing("schema", name, schemas)
 
 
 def find_table(call: Call, schema: Schema, name: str) -> Table:
@@ -49,7 +49,7 @@ def find_table(call: Call, schema: Schema, name: str) -> Table:
     if table is not None:
         return table
     tables = schema.tables(call)
-    return _same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+    return same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
 
 
 def find_column(arrow_schema: pa.Schema, name: str) -> int:
@@ -80,7 +80,8 @@ def current_arrow_schema(call: Call, table: Table, time_point: TimePoint | None 
     return table.arrow_schema
 
 
-def _same_but_for_case(name: str, things: Iterable[N]) -> N | None:
+def same_but_for_case(name: str, things: Iterable[N]) -> N | None:
+    """Return the thing of that name in any letter case, or None."""
     return next((thing for thing in things if thing.name.lower() == name.lower()), None)
 
 

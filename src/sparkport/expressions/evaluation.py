@@ -97,7 +97,7 @@ def rename_column(expression: str, old: str, new: str) -> str:
     """Return the expression with each reference to `old` changed to `new`."""
     tree = _parse(expression)
     syntax.rename(tree, old, new)
-    return _render(tree)
+    return render_expression(tree)
 
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
@@ -112,9 +112,9 @@ def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
     if parts["kind"].upper() == "CHECK":
         tree = _parse(parts["inside"])
         names = sorted(syntax.column_names(tree))
-        kind, expression = "CHECK", _render(tree)
+        kind, expression = "CHECK", render_expression(tree)
     else:
-        names = syntax.key_columns(parts["inside"], _serialize(f"SELECT {parts['inside']}\n"))
+        names = syntax.key_columns(parts["inside"], serialize_statement(f"SELECT {parts['inside']}\n"))
         kind, expression = " ".join(parts["kind"].upper().split()), ""
     if len({name.lower() for name in names}) < len(names):
         raise InvalidRequestError(f"constraint {syntax.shorten(constraint)} names a column twice")
@@ -182,15 +182,16 @@ def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
     syntax.check_text(expression)
     # The line break ends a comment, which could hide the closing parenthesis otherwise.
-    return syntax.parse_tree(expression, _serialize(f"SELECT ({expression}\n)"))
+    return syntax.parse_tree(expression, serialize_statement(f"SELECT ({expression}\n)"))
 
 
-def _serialize(statement: str) -> str:
+def serialize_statement(statement: str) -> str:
     """Return DuckDB's syntax tree of a statement as JSON. The statement is only parsed."""
     return _text(Call(), "SELECT json_serialize_sql(?)", statement)
 
 
-def _render(tree: syntax.Tree) -> str:
+def render_expression(tree: syntax.Tree) -> str:
+    """Return the text of the tree of an allowed expression."""
     text = _text(Call(), "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
     return text.removeprefix("SELECT ")
 

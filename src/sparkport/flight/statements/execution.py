@@ -38,7 +38,7 @@ def describe(
     context: ServerContext, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None = None
 ) -> SqlDescription:
     """Analyse a statement within the transaction of a call."""
-    catalog = context.catalogs.get(statement.catalog)
+    catalog = context.named_catalog(call, statement.catalog)
     with active_in(call, catalog):
         return _sql(catalog).describe_sql(call, statement, parameters)
 
@@ -47,7 +47,7 @@ def update(
     context: ServerContext, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None = None
 ) -> int:
     """Run a statement that returns no rows, within the transaction of a call."""
-    catalog = context.catalogs.get(statement.catalog)
+    catalog = context.named_catalog(call, statement.catalog)
     with statement_in(call, catalog):
         return _sql(catalog).update_sql(call, statement, parameters)
 
@@ -82,7 +82,7 @@ def flight_info(
 def deliver(context: ServerContext, request: Request, ticket: StatementTicket, key: bytes) -> Iterator[bytes]:
     """Run the query of a ticket and stream its rows; `key` are the bytes of the ticket."""
     call = request.call.in_transaction(ticket.transaction_id)
-    catalog = context.catalogs.get(ticket.catalog)
+    catalog = context.named_catalog(call, ticket.catalog)
     statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema)
     with context.running_queries.running(key, call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import (
     CancelledError,
     InvalidRequestError,
@@ -160,8 +161,8 @@ class FlightService(grpc.GenericRpcHandler):
         return next(self._do_action(request, body), pb.Result().SerializeToString())
 
     def _list_actions(self, request: Request, body: bytes) -> Iterator[bytes]:
-        del request, body
-        own = {name: action.comment for name, action in self._context.actions.items()}
+        del body
+        own = {name: a.comment for name, a in self._context.visible_actions(request.call).items()}
         for name, description in (routes.DESCRIPTIONS | own).items():
             yield pb.ActionType(type=name, description=description).SerializeToString()
 
@@ -214,7 +215,7 @@ class FlightService(grpc.GenericRpcHandler):
         if authorization is None and self._knows_certificates and rpc is not None:
             name = rpc.certificate_name()
             if name:
-                return name
+                return Principal(name, way_in=WayIn.CERTIFICATE)
         return self._authenticator.authenticate(authorization)
 
     def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
