@@ -80,7 +80,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("SPARKPORT_ENGINE", "memory")
     # The log would go on writing to the captured output of the first command.
-    monkeypatch.setattr(cli, "configure_logs", lambda *_: None)
+    monkeypatch.setattr("sparkport.cli.serve.configure_logs", lambda *_: None)
 
     def invoke(*arguments: str) -> tuple[int, str, str]:
         result = CliRunner().invoke(cli.app, list(arguments))

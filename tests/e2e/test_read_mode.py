@@ -35,8 +35,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
         return modes.pop(), result.stderr.removesuffix("sparkport: not started\n")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "Lakehouse", lakehouse)
-    monkeypatch.setattr(cli, "configure_logs", lambda *_: None)
+    monkeypatch.setattr("sparkport.app.lakehouse.Lakehouse", lakehouse)
+    monkeypatch.setattr("sparkport.cli.serve.configure_logs", lambda *_: None)
     return invoke
 
 

@@ -30,11 +30,11 @@ def _lines(rules: AccessRules, rights: Rights, path: tuple[str, ...]) -> Iterato
     for privilege in _OF_TABLES:
         yield f"  {privilege:8} {_reason(rights.decide(privilege, Kind.TABLE, path))}"
     for grant in rules.grants:
-        if grant.kind is Kind.COLUMN and grant.subjects.include(rights.roles):
-            if grant.pattern.reaches_below(path):
-                word = "denied" if grant.is_denied else "allowed"
-                privileges = ", ".join(sorted(grant.privileges))
-                yield f"  {privileges} {word} on {grant.pattern.text} (line {grant.line})"
+        is_about = grant.kind is Kind.COLUMN and grant.pattern.reaches_below(path)
+        if is_about and grant.subjects.include(rights.roles):
+            word = "denied" if grant.is_denied else "allowed"
+            privileges = ", ".join(sorted(grant.privileges))
+            yield f"  {privileges} {word} on {grant.pattern.text} (line {grant.line})"
     for one in rights.filters(path):
         yield f"  only rows with {one.condition} (line {one.line})"
     for mask in rights.masks_in(path):

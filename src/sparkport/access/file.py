@@ -147,7 +147,9 @@ class _Reader:
         self, section: str, index: int, block: dict[str, Any], key: str, roles: Iterable[str]
     ) -> Subjects:
         if key not in block:
-            self._wrong(section, index, "", f"it does not say whom it is for: {key} = a role, or '{EVERYONE}'")
+            self._wrong(
+                section, index, "", f"it does not say whom it is for: {key} = a role, or '{EVERYONE}'"
+            )
         known = {*roles}
         subjects = {EVERYONE}
         unless: set[str] = set()
@@ -161,7 +163,7 @@ class _Reader:
 
     def _privileges(self, index: int, block: dict[str, Any], word: str, kind: Kind) -> frozenset[Privilege]:
         names = self._texts("grant", index, block, word) if word in block else []
-        privileges = set()
+        privileges: set[Privilege] = set()
         for name in names:
             if name == EVERYONE:
                 privileges |= kind.privileges

@@ -29,9 +29,7 @@ class Scope:
     """What the caller sees of the columns of tables (`access.shapes`)."""
     tables: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary, compare=False)
     """The tables that are in use, by the identity of what they guard: caches know tables by theirs."""
-    recent: BoundedCache[int, Any] = field(
-        default_factory=lambda: BoundedCache(_MAX_RECENT), compare=False
-    )
+    recent: BoundedCache[int, Any] = field(default_factory=lambda: BoundedCache(_MAX_RECENT), compare=False)
     """Keeps the latest of them in use, if they hold no rows."""
 
     def allow(self, privilege: Privilege, kind: Kind, *path: str) -> bool:

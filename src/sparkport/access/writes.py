@@ -135,9 +135,7 @@ class _SeenRows:
         if rows is None or not rows.num_rows:
             return pa.array([False] * len(row_ids))
         name = rowid_name(rows.schema) or rows.schema.names[-1]
-        seen = rows.column(rows.schema.get_field_index(name)).filter(
-            self._restriction.seen(self._call, rows)
-        )
+        seen = rows.column(rows.schema.get_field_index(name)).filter(self._restriction.seen(self._call, rows))
         return pc.is_in(row_ids, value_set=seen.cast(row_ids.type))
 
     def close(self) -> None:

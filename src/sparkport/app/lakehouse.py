@@ -27,8 +27,8 @@ from sparkport.spark.ddl.create import move_folder
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog, catalog_names
 from sparkport.spark.functions.catalog_functions import FunctionFlags
-from sparkport.spark.read.mode import DirectReadMode, ReadMode
-from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES, SplitSizes
+from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES, DirectReadMode, ReadMode
+from sparkport.spark.read.splits import SplitSizes
 from sparkport.spark.read.spool import remove_orphaned_spools
 from sparkport.spark.session.class_archive_builder import train_in_background
 from sparkport.spark.storage.filesystem import is_local
@@ -126,8 +126,12 @@ class Lakehouse:
         return {**self._others, name: self.catalog}
 
     def start(self) -> None:
-        """Start Spark in the background."""
+        """Start Spark in the background.
+
+        What a server that died has committed to some of the tables of a transaction is completed first.
+        """
         self._host.start()
+        self._complete_transactions()
         self._upkeep.start()
         threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
 
@@ -138,6 +142,13 @@ class Lakehouse:
         self._engine.stop_work()
         self._lease.release()
         self._upkeep.stop()
+
+    def _complete_transactions(self) -> None:
+        try:
+            if self._engine.journal is not None:
+                self._engine.journal.recover()
+        except (SparkportError, OSError) as error:
+            _log.warning("the next transaction tries again", reason=f"{type(error).__name__}: {error}")
 
     def _recover(self) -> None:
         """Complete the transactions of servers that died, then remove what else they have left."""

@@ -56,11 +56,12 @@ class Server:
 
     Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
     for each caller. `jwt_issuer`, `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS)
-    admit access tokens, whose claim `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one of
-    the two, only a `token` that is given counts beside them. An `authenticator` takes their place: an object with
-    `authenticate(authorization)`, which gets the `authorization` header of each call, or None, and returns
-    the name of the caller or raises `errors.UnauthenticatedError`; it is called from many threads. With
-    `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    admit access tokens, whose claim `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one
+    of the two, only a `token` that is given counts beside them. An `authenticator` takes their place: an
+    object with `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
+    and returns the name of the caller (or a `Principal` with roles) or raises `errors.UnauthenticatedError`;
+    it is called from many threads. With `authenticate=False` nobody needs a token, which is allowed on
+    loopback only.
     `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs

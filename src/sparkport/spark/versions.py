@@ -210,7 +210,11 @@ class TableVersions:
     def _state(self, call: Call, time_point: TimePoint | None) -> DeltaSnapshot:
         if time_point is None:
             view = self.view(call)
-            return self._log.snapshot() if view is None else self._seen(call, view)
+            if view is not None:
+                return self._seen(call, view)
+            if self.engine.journal is not None:
+                self.engine.journal.await_published(call, self.root)
+            return self._log.snapshot()
         match time_point.unit:
             case TimeUnit.VERSION:
                 return self._log.snapshot(time_point.version())

@@ -17,7 +17,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Run in an empty folder, with the settings of no environment, and leave the log of the tests alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPARKPORT_ENGINE", "spark")
-    monkeypatch.setattr(cli, "configure_logs", lambda *_: None)
+    monkeypatch.setattr("sparkport.cli.serve.configure_logs", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
         assert (result.exit_code, result.stderr) == (2, "sparkport: asked\n")
         return asked.pop()
 
-    monkeypatch.setattr(cli, "Lakehouse", fail)
+    monkeypatch.setattr("sparkport.app.lakehouse.Lakehouse", fail)
     return invoke
 
 

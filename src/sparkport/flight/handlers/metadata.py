@@ -66,9 +66,7 @@ def table_types(context: ServerContext, request: Request, body: MetadataRequest)
     return pa.table({"table_type": pa.array(list(TableKind), _NAME)})
 
 
-def _catalogs(
-    context: ServerContext, request: Request, body: MetadataRequest
-) -> list[tuple[str, Catalog]]:
+def _catalogs(context: ServerContext, request: Request, body: MetadataRequest) -> list[tuple[str, Catalog]]:
     only = body.catalog
     return [
         (name, catalog)

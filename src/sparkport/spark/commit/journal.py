@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -80,6 +81,9 @@ class Journal:
     def __init__(self, warehouse: str, log: Callable[[str], DeltaLog]) -> None:
         self._folder = Path(warehouse) / "_sparkport" / "transactions"
         self._log = log
+        self._published = threading.Condition()
+        # The folders of tables to which this server is making the commits of one transaction.
+        self._publishing: frozenset[str] = frozenset()
 
     @contextlib.contextmanager
     def reading(self, call: Call) -> Iterator[None]:
@@ -103,6 +107,16 @@ class Journal:
         with self.reading(call):
             return
 
+    def await_published(self, call: Call, root: str) -> None:
+        """Return when this server makes no commits of a transaction to several tables, this one among them.
+
+        Whoever waits so before each read never sees one of them as it is after the transaction, and then
+        another one as it was before.
+        """
+        if root in self._publishing:
+            with self._published:
+                call.wait_for(self._published, lambda: root not in self._publishing)
+
     def publish(self, call: Call, commits: Sequence[TableCommit]) -> None:
         """Make all commits, in the moment of which no transaction begins.
 
@@ -125,10 +139,25 @@ class Journal:
             write_through(*(Path(commit.folder) / name for name in commit.files), Path(commit.folder))
         number = secrets.randbits(62)
         # The lock first: whoever removes what dead servers have left sees the record, or its server alive.
-        with self._held(call, fcntl.LOCK_EX), _record(self._folder, number, commits) as path:
+        with (
+            self._held(call, fcntl.LOCK_EX),
+            self._readers_waiting(commits),
+            _record(self._folder, number, commits) as path,
+        ):
             for commit in commits:
                 self._make(commit, number)
             path.unlink()
+
+    @contextlib.contextmanager
+    def _readers_waiting(self, commits: Sequence[TableCommit]) -> Iterator[None]:
+        """Let readers of the tables wait; the caller holds the folder alone, so nobody else publishes."""
+        self._publishing = frozenset(commit.root for commit in commits)
+        try:
+            yield
+        finally:
+            with self._published:
+                self._publishing = frozenset()
+                self._published.notify_all()
 
     def recover(self) -> None:
         """Do what servers that died have decided and not done."""

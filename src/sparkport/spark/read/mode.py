@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+DEFAULT_LOCAL_SCAN_BYTES = 256 << 20
+"""The Parquet that a scan in the server may read."""
+
 
 class DirectReadMode(enum.StrEnum):
     """Whether DuckDB reads data files by itself."""

@@ -15,13 +15,13 @@ from sparkport.spark.delta.deletion_vectors import keep_mask
 from sparkport.spark.delta.errors import PartitionValueError
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.model.columns import TableColumn
+from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES
 from sparkport.spark.storage.filesystem import arrow_location
 from sparkport.spark.worker.parquet import FileSlice
 
 FILE_NUMBER = "\0file"
 """The name of the column that has, on request, the number of the file that a row is from."""
 _MIB = 1 << 20
-DEFAULT_LOCAL_SCAN_BYTES = 256 * _MIB
 _END = 1 << 62
 
 

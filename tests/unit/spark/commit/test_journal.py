@@ -6,6 +6,8 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparkport.catalog import Call
-from sparkport.errors import ConflictError
+from sparkport.errors import ConflictError, DeadlineExceededError
 from sparkport.spark.commit import journal as journals
 from sparkport.spark.commit.journal import Journal, TableCommit, UnfinishedTransactionError
 from sparkport.spark.delta.log import DeltaLog
@@ -119,6 +121,37 @@ def test_what_a_killed_server_has_decided_is_completed(
     assert counts(tmp_path) == [2, 2, 2]
     assert [DeltaTable(str(tmp_path / name)).version() for name in NAMES] == [1, 1, 1]
     assert records(tmp_path) == []
+
+
+def test_readers_wait_between_two_commits(
+    tmp_path: Path, commits: list[TableCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a transaction is published, its tables are read after its last commit, and others at once."""
+    journal = Journal(str(tmp_path), DeltaLog)
+    first_made, go_on = threading.Event(), threading.Event()
+
+    def halting(commit: NewCommit, *, is_locked: bool) -> int:
+        written = write_commit(commit, is_locked=is_locked)
+        first_made.set()
+        assert go_on.wait(30)
+        return written
+
+    def read(name: str) -> list[int]:
+        journal.await_published(Call(timeout=30), str(tmp_path / name))
+        return counts(tmp_path)
+
+    monkeypatch.setattr(journals, "write_commit", halting)
+    with ThreadPoolExecutor() as pool, holding_logs([one.root for one in commits], lambda: None):
+        publishing = pool.submit(journal.publish, Call(), commits)
+        assert first_made.wait(30)
+        readers = [pool.submit(read, name) for name in NAMES]
+        journal.await_published(Call(), str(tmp_path / "other"))
+        with pytest.raises(DeadlineExceededError):
+            journal.await_published(Call(timeout=0.1), str(tmp_path / "a"))
+        go_on.set()
+        publishing.result()
+
+    assert [reader.result() for reader in readers] == [[2, 2, 2]] * 3
 
 
 def test_files_of_a_commit_stay_though_the_disk_fails_after_it(

@@ -1,126 +1,38 @@
-"""The command line."""
+"""`sparkport serve`: the server."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
-from sparkport import __version__
-from sparkport.access.checks import checked_rules
-from sparkport.access.explain import explain
-from sparkport.access.patterns import parse_name
-from sparkport.access.rules import Kind
 from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
-from sparkport.app.application import App
 from sparkport.app.arguments import hide_argument
 from sparkport.app.file_limit import raise_file_limit
 from sparkport.app.greeting import greeting
-from sparkport.app.lakehouse import Lakehouse
-from sparkport.app.loading import load_app
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
-from sparkport.app.sample import load_sample
-from sparkport.app.server import Server
-from sparkport.app.tokens import TokenFile, parse_duration
-from sparkport.catalog.tables import Catalog
-from sparkport.config import (
-    Engine,
-    Setting,
-    parse_conf,
-    read_config_file,
-    read_switches,
-    read_token,
-    variable,
-)
-from sparkport.errors import ConfigError, SparkportError
+from sparkport.cli.messages import note, tell
+from sparkport.cli.settings import CONF, read_settings
+from sparkport.config import Engine, parse_conf, read_token, variable
+from sparkport.errors import SparkportError
 from sparkport.flight.transport.limits import ServerLimits
-from sparkport.memory import MemoryCatalog
-from sparkport.spark.read.mode import DirectReadMode, ReadMode
-from sparkport.spark.read.splits import DEFAULT_LOCAL_SCAN_BYTES
+from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES, DirectReadMode, ReadMode
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # they would print local variables, the token among them
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="The server between DuckDB and Spark.",
-)
+if TYPE_CHECKING:
+    from sparkport.app.lakehouse import Lakehouse
+    from sparkport.app.server import Server
+    from sparkport.catalog.tables import Catalog
 
-_EXAMPLES = """
-**Examples**
-
-    sparkport serve ./lakehouse                  # Delta tables in a folder, with Spark on this machine
-    sparkport serve --engine memory --sample     # a small shop in memory
-    sparkport serve --port 0 --no-auth           # any free port, no token
-    sparkport serve s3a://b/w --master spark://h:7077 --conf spark.executor.memory=8g
-    sparkport serve --app mymodule:catalog       # your own Python tables
-    sparkport serve --app mymodule:app           # functions, tables and actions beside the engine's tables
-"""
-
-
-_log = structlog.get_logger("sparkport")
-_CONF = "sparkport.conf"
 _POLL_SECONDS = 0.5
 _LIMITS = ServerLimits()
 
 
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"sparkport {__version__}")
-        raise typer.Exit
-
-
-@app.callback(epilog=_EXAMPLES)
-def _main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    del version
-
-
-def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
-    """Set the defaults of all other flags from the file, and from the variables of negative flags."""
-    try:
-        known = _known(context)
-        settings = {"conf": []} if path is None else read_config_file(path, known)
-        # By itself a flag would hide all of the variable, and not only the entries of the same key.
-        context.meta[_CONF] = [*settings.pop("conf"), *os.environ.get(variable("conf"), "").split()]
-        switches = read_switches(os.environ, known)
-        context.default_map = {**(context.default_map or {}), **settings, **switches}
-    except ConfigError as error:
-        typer.echo(f"sparkport: {error}", err=True)
-        raise typer.Exit(2) from error
-    return path
-
-
-def _known(context: typer.Context) -> dict[str, Setting]:
-    """Return the settings by flag; a parameter may be named differently from its flag."""
-    hints = get_type_hints(serve)
-    return {
-        flag.removeprefix("--"): Setting(one.name, _kind(hints[one.name]), flag in one.secondary_opts)
-        for one in context.command.params
-        if one.name != "config"
-        for flag in (*one.opts, *one.secondary_opts)
-    }
-
-
-def _kind(hint: object) -> type:
-    """Return the type of a parameter in a file: names, folders and addresses are text."""
-    return next((kind for kind in (bool, int, float) if kind is hint), str)
-
-
-@app.command(epilog=_EXAMPLES)
 def serve(
     context: typer.Context,
     warehouse: Annotated[
@@ -335,7 +247,7 @@ def serve(
         Path | None,
         typer.Option(
             envvar="SPARKPORT_CONFIG",
-            callback=_read_settings,
+            callback=read_settings,
             is_eager=True,
             help="A TOML file with any of these settings; flags and variables win over it.",
         ),
@@ -424,6 +336,11 @@ def serve(
     os.environ.pop(variable("token"), None)  # not for the processes that the server starts
     if _is_on_command_line(context, "token"):
         hide_argument(token or "")
+    # Help and the other commands need none of this.
+    from sparkport.app.application import App
+    from sparkport.app.loading import load_app
+    from sparkport.app.server import Server
+
     lakehouse: Lakehouse | None = None
     try:
         token = read_token(token, token_file, authenticate=not no_auth)
@@ -432,17 +349,19 @@ def serve(
         look_for_garbage_rarely()
         raise_file_limit()
         if allow_query:
-            _note(log_format, "--allow-query does nothing any more: SQL is on, and --no-sql switches it off")
+            note(log_format, "--allow-query does nothing any more: SQL is on, and --no-sql switches it off")
         own: App | dict[str, Catalog] = {} if app_spec is None else load_app(app_spec, catalog)
         catalogs: dict[str, Catalog] = {}
         if not isinstance(own, App) and catalog in own:
             pass  # the user's catalog takes the engine's place
         elif engine is Engine.SPARK:
+            from sparkport.app.lakehouse import Lakehouse
+
             lakehouse = Lakehouse(
                 warehouse or "lakehouse",
                 master=master,
                 remote=remote,
-                conf=parse_conf([*context.meta[_CONF], *(conf or ())]),
+                conf=parse_conf([*context.meta[CONF], *(conf or ())]),
                 read_mode=_read_mode(context, read_mode, old_read_mode, log_format),
                 local_scan_bytes=local_scan_bytes,
                 direct_reads=direct_reads,
@@ -458,9 +377,9 @@ def serve(
         else:
             catalogs = {catalog: _memory_catalog(transaction_idle, sample=sample)}
             if warehouse is not None:
-                _note(log_format, f"the memory engine ignores the warehouse {warehouse}")
+                note(log_format, f"the memory engine ignores the warehouse {warehouse}")
             if direct_reads is not DirectReadMode.AUTO:
-                _note(log_format, "the memory engine ignores --direct-reads")
+                note(log_format, "the memory engine ignores --direct-reads")
         if isinstance(own, App):
             own.mount(catalog, catalogs)
         server = Server(
@@ -492,10 +411,10 @@ def serve(
             ),
         )
     except (SparkportError, OSError, ValueError) as error:
-        _tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
+        tell(log_format, str(error), f"sparkport: {error}", logging.ERROR)
         raise typer.Exit(2) from error
     if _is_on_command_line(context, "token"):
-        _note(
+        note(
             log_format,
             "other users can see --token in the process list until the server has started; use --token-file",
         )
@@ -504,119 +423,6 @@ def serve(
     else:
         shown = "<your token>" if token or tokens or jwt_issuer else server.token
     _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
-
-
-token_app = typer.Typer(
-    no_args_is_help=True, help="Make, list and revoke the tokens of `serve --tokens FILE`."
-)
-app.add_typer(token_app, name="token")
-_TokensFile = Annotated[
-    Path, typer.Option("--file", envvar="SPARKPORT_TOKENS", metavar="FILE", help="The list of tokens.")
-]
-
-
-@token_app.command("create")
-def create_token(
-    name: Annotated[str, typer.Argument(help="Who gets the token: the principal of its calls.")],
-    file: _TokensFile,
-    expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="For how long it is valid, such as 30d, 12h or 90m.")
-    ] = None,
-    role: Annotated[
-        list[str] | None, typer.Option(help="A role in the file of `serve --access`; may be repeated.")
-    ] = None,
-) -> None:
-    """Add a token to the list, and print it: it is kept as a hash only."""
-    with _errors_as_exit_codes():
-        valid = None if expires is None else parse_duration(expires)
-        typer.echo(TokenFile(file).create(name, valid, role or ()))
-
-
-@token_app.command("list")
-def list_tokens(file: _TokensFile) -> None:
-    """Print the names of the tokens, when they were made, and until when they are valid."""
-    with _errors_as_exit_codes():
-        for stored in TokenFile(file).read():
-            end = (
-                "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
-            )
-            roles = f"  roles {', '.join(stored.roles)}" if stored.roles else ""
-            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}{roles}")
-
-
-@token_app.command("revoke")
-def revoke_token(
-    name: Annotated[str, typer.Argument(help="The name of the token.")], file: _TokensFile
-) -> None:
-    """Remove a token from the list: new calls are refused at once, running ones end within a minute."""
-    with _errors_as_exit_codes():
-        TokenFile(file).revoke(name)
-
-
-access_app = typer.Typer(no_args_is_help=True, help="Check and explain the file of `serve --access FILE`.")
-app.add_typer(access_app, name="access")
-
-
-@access_app.command("check")
-def check_access(
-    file: Annotated[
-        Path, typer.Argument(envvar="SPARKPORT_ACCESS", metavar="FILE", help="The access file.")
-    ],
-) -> None:
-    """Say what is wrong with an access file, with the lines."""
-    with _errors_as_exit_codes():
-        rules = checked_rules(file)
-    counts = f"{len(rules.members)} roles, {len(rules.grants)} grants"
-    typer.echo(f"{file} is valid: {counts}, {len(rules.filters)} row filters, {len(rules.masks)} masks")
-
-
-@access_app.command("explain")
-def explain_access(
-    principal: Annotated[str, typer.Argument(help="The name of the caller.")],
-    table: Annotated[str, typer.Argument(help="The table: catalog.schema.table.")],
-    file: Annotated[
-        Path, typer.Option("--file", envvar="SPARKPORT_ACCESS", metavar="FILE", help="The access file.")
-    ],
-    role: Annotated[
-        list[str] | None, typer.Option(help="A role that the token of the caller has; may be repeated.")
-    ] = None,
-) -> None:
-    """Say what a caller may do with a table, and which lines of the file say so."""
-    with _errors_as_exit_codes():
-        rules = checked_rules(file)
-        path = parse_name(table)
-        if len(path) != Kind.TABLE.parts:
-            raise ConfigError(f"the table is written catalog.schema.table, not {table!r}")
-    typer.echo(explain(rules, principal, frozenset(role or ()), path))
-
-
-@contextlib.contextmanager
-def _errors_as_exit_codes() -> Iterator[None]:
-    try:
-        yield
-    except (SparkportError, OSError) as error:
-        typer.echo(f"sparkport: {error}", err=True)
-        raise typer.Exit(2) from error
-
-
-@app.command()
-def certificate(
-    hosts: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names and addresses of the server.", show_default="localhost 127.0.0.1 ::1"),
-    ] = None,
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where cert.pem and key.pem are written.")
-    ] = Path(),
-    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificate is valid.")] = 30,
-) -> None:
-    """Make a self-signed certificate and its key, for a try of TLS."""
-    # Cryptography takes its time to import, and a server does not need it.
-    from sparkport.app.certificates import write_certificate  # noqa: PLC0415
-
-    with _errors_as_exit_codes():
-        pair = write_certificate(folder, hosts or ["localhost", "127.0.0.1", "::1"], days)
-    typer.echo(f"sparkport serve --tls-cert {pair.certificate} --tls-key {pair.key}")
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
@@ -631,13 +437,16 @@ def _read_mode(
     if old_read_mode is None:
         return read_mode
     text = "the setting 'lane' is now 'read-mode' (--read-mode, SPARKPORT_READ_MODE); 'lane' will be removed"
-    _tell(log_format, text, f"warning: {text}", logging.WARNING)
+    tell(log_format, text, f"warning: {text}", logging.WARNING)
     source = context.get_parameter_source("read_mode")
     is_given = source is not None and source.name != "DEFAULT"
     return read_mode if is_given else old_read_mode
 
 
 def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
+    from sparkport.app.sample import load_sample
+    from sparkport.memory import MemoryCatalog
+
     catalog = MemoryCatalog(transaction_idle_seconds=transaction_idle)
     if sample:
         load_sample(catalog)
@@ -660,33 +469,7 @@ def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: Lo
         sys.stdout.flush()
     while not stop.wait(_POLL_SECONDS):
         pass
-    _tell(log_format, "stopping", "sparkport: stopping ...")
+    tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
     if lakehouse is not None:
         lakehouse.stop()
-
-
-def _note(log_format: LogFormat, text: str) -> None:
-    _tell(log_format, text, f"note: {text}")
-
-
-def _tell(log_format: LogFormat, event: str, line: str, level: int = logging.INFO) -> None:
-    """Print a line, or log it as an event if the log is JSON."""
-    if log_format is LogFormat.JSON:
-        _log.log(level, event)
-    else:
-        typer.echo(line, err=True)
-
-
-def _with_values(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with a value for `--direct-reads`, which was a switch in version 0.1."""
-    following = [*arguments[1:], ""]
-    return [
-        f"{word}=always" if word == "--direct-reads" and after not in list(DirectReadMode) else word
-        for word, after in zip(arguments, following, strict=True)
-    ]
-
-
-def main() -> None:
-    """Run the command line."""
-    app(_with_values(sys.argv[1:]))
