@@ -22,7 +22,7 @@ _OF_TABLES = frozenset(Privilege) - {Privilege.EXECUTE, Privilege.SQL, Privilege
 # Who may do one of these to a thing may know that it is there.
 _IMPLY_BROWSE: dict[Kind, frozenset[Privilege]] = {
     Kind.CATALOG: frozenset(Privilege),
-    Kind.SCHEMA: _OF_TABLES | {Privilege.CREATE},
+    Kind.SCHEMA: _OF_TABLES | {Privilege.CREATE, Privilege.EXECUTE},
     Kind.TABLE: _OF_TABLES,
     Kind.COLUMN: _OF_TABLES,
     Kind.FUNCTION: frozenset({Privilege.BROWSE, Privilege.EXECUTE, Privilege.ADMIN}),

@@ -122,12 +122,12 @@ class _Reader:
             self._wrong("grant", index, "", f"it is about nothing: give one of {', '.join(_KINDS)}")
         if "allow" not in block and "deny" not in block:
             self._wrong("grant", index, "", "it neither allows nor denies anything")
-        for word in ("allow", "deny"):
-            for key, kind in things:
+        for key, kind in things:
+            patterns = list(self._patterns("grant", index, block, key, kind))
+            for word in ("allow", "deny"):
                 privileges = self._privileges(index, block, word, kind)
-                if privileges:
-                    for pattern in self._patterns("grant", index, block, key, kind):
-                        yield Grant(subjects, kind, pattern, privileges, word == "deny", line)
+                for pattern in patterns if privileges else ():
+                    yield Grant(subjects, kind, pattern, privileges, word == "deny", line)
 
     def _filters(self, index: int, block: dict[str, Any], roles: Iterable[str]) -> Iterable[RowFilter]:
         self._check_keys("filter", index, block, {"for", "unless", "tables", "rows"})

@@ -118,7 +118,7 @@ class GuardedScan:
     def direct_reads(self, call: Call) -> DirectReads | None:
         """Return None."""
         call.check()
-        return None  # noqa: RET501  (what is asked for)
+        return None
 
     def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
         """Return the rows of a slice, or of all."""

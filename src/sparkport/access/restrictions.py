@@ -18,8 +18,10 @@ from sparkport.errors import (
     LimitExceededError,
     PermissionDeniedError,
 )
-from sparkport.expressions.evaluation import evaluate, referenced_columns
+from sparkport.expressions.evaluation import evaluate_as, referenced_columns
 from sparkport.expressions.personal import personalized
+
+_BOOLEAN = pa.field("condition", pa.bool_())
 
 _log = structlog.get_logger("sparkport")
 
@@ -57,10 +59,7 @@ class Restriction:
         """Return for each row whether the caller may see it."""
         if self.condition is None:
             return pa.array([True] * batch.num_rows)
-        value = self._evaluated(call, self.condition, batch)
-        if not pa.types.is_boolean(value.type):
-            raise self._failed(f"the row filter has the type {value.type}, and not BOOLEAN")
-        return pc.fill_null(value, fill_value=False)
+        return pc.fill_null(self._evaluated(call, self.condition, batch, _BOOLEAN), fill_value=False)
 
     def masked(self, call: Call, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
         """Return these columns of the rows as the caller may see them."""
@@ -77,21 +76,21 @@ class Restriction:
     def _mask(self, call: Call, mask: str, batch: pa.RecordBatch, column: pa.Field) -> pa.Array:
         if not batch.num_rows:
             return pa.nulls(0, column.type)
-        value = self._evaluated(call, mask, batch)
-        try:
-            return value.cast(column.type)
-        except pa.ArrowException:
-            raise self._failed(f"the mask of '{column.name}' gives {value.type}, not {column.type}") from None
+        return self._evaluated(call, mask, batch, column)
 
-    def _evaluated(self, call: Call, expression: str, batch: pa.RecordBatch) -> pa.Array:
+    def _evaluated(self, call: Call, expression: str, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        """Return the value of an expression for each row, with the type of a field."""
         try:
-            value = evaluate(call, expression, pa.Table.from_batches([batch]))
+            value = evaluate_as(call, expression, pa.Table.from_batches([batch]), field)
+            whole = value.combine_chunks() if value.num_chunks != 1 else value.chunk(0)
+            if pa.types.is_boolean(field.type) and isinstance(whole, pa.ExtensionArray):
+                whole = whole.storage.cast(pa.bool_())  # DuckDB's booleans have eight bits
+            return conform_column(whole, field)
         except (CancelledError, DeadlineExceededError, LimitExceededError):
             raise
         except InvalidRequestError as error:
             # The text of the expression is not for the caller.
             raise self._failed(str(error)) from None
-        return value.combine_chunks() if value.num_chunks != 1 else value.chunk(0)
 
     def _reads(self, expression: str) -> frozenset[str]:
         try:

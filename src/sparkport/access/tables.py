@@ -252,6 +252,9 @@ class _Dynamic(GuardedTableBase):
             self._scope.require(Privilege.CREATE, Kind.TABLE, self._schema, change.new_name)
         self._table.alter(call, change)
 
+    add_column = DynamicTable.add_column
+    remove_column = DynamicTable.remove_column
+
 
 class _Insertable(GuardedTableBase):
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:

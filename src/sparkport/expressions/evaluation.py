@@ -21,6 +21,7 @@ from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.expressions import syntax
 from sparkport.expressions.functions import VALUE_WORDS
 from sparkport.expressions.sandbox import SANDBOX, QueryFailedError
+from sparkport.toolkit.bounded_cache import BoundedCache
 
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 16 << 20
@@ -55,6 +56,20 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     Raises InvalidRequestError if it does not parse, names an unknown column or fails for a row, and
     LimitExceededError if it takes too much memory or time.
     """
+    return _evaluate(call, expression, f"({expression}\n)", _used_columns(expression, rows))
+
+
+def evaluate_as(call: Call, expression: str, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the value of the expression for each row, cast to DuckDB's type of a field.
+
+    Raises what `evaluate` does, also if a value cannot be cast.
+    """
+    value = f"CAST(({expression}\n) AS {_remembered_type(call, field)})"
+    return _evaluate(call, expression, value, _used_columns(expression, rows))
+
+
+def _used_columns(expression: str, rows: pa.Table) -> pa.Table:
+    """Return the columns that an expression reads, or one of nulls. Raises InvalidRequestError."""
     used = referenced_columns(expression)
     names = [name for name in rows.column_names if name.lower() in used]
     unknown = used - {name.lower() for name in names} - VALUE_WORDS
@@ -64,8 +79,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
         )
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
-    view = pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
-    return _evaluate(call, expression, f"({expression}\n)", view)
+    return pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
 
 
 def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
@@ -201,6 +215,17 @@ def _text(call: Call, query: str, *parameters: str) -> str:
         return str(SANDBOX.run(call, query, parameters, is_quick=True).column(0)[0])
     except QueryFailedError as error:
         raise InvalidRequestError(f"expression is not valid: {error}") from error
+
+
+_TYPES: BoundedCache[pa.Field, str] = BoundedCache(_MAX_CACHED)
+
+
+def _remembered_type(call: Call, field: pa.Field) -> str:
+    known = _TYPES.get(field)
+    if known is None:
+        known = _duckdb_type(call, field)
+        _TYPES.put(field, known)
+    return known
 
 
 def _duckdb_type(call: Call, field: pa.Field) -> str:
