@@ -23,6 +23,14 @@ START_SECONDS = 90
 # The second compiler costs more in a short run than it gains: half of all CPU time.
 FAST_START = "-XX:TieredStopAtLevel=1"
 
+# So does compiling each query to Java, for the few rows of a test: another quarter. Servers in processes of
+# their own, in tests/e2e, run with Spark's defaults.
+FAST_CONF = {
+    "spark.driver.extraJavaOptions": FAST_START,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:

@@ -74,10 +74,10 @@ def plain(server: sparkport.Server) -> Iterator[Flight]:
 def spark_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
     """Return the host of an embedded session with Delta."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    conf = {"spark.driver.extraJavaOptions": clusters.FAST_START}
-    host = SparkHost(
-        SparkSettings(warehouse, master="local[2]", conf=conf, driver_memory="1g", warm_up=False)
+    settings = SparkSettings(
+        warehouse, master="local[2]", conf=clusters.FAST_CONF, driver_memory="1g", warm_up=False
     )
+    host = SparkHost(settings)
     host.start()
     yield host
     host.stop()

@@ -109,10 +109,11 @@ def test_metadata_is_complete(connection: adbc.Connection, cursor: adbc.Cursor) 
     """ADBC's objects have the tables with their columns and keys."""
     del cursor
     objects = connection.adbc_get_objects(depth="all").read_all().to_pylist()
-    (schema,) = objects[0]["catalog_db_schemas"]
+    schema, functions = objects[0]["catalog_db_schemas"]
     (table,) = schema["db_schema_tables"]
 
     assert objects[0]["catalog_name"] == "db1"
+    assert (functions["db_schema_name"], functions["db_schema_tables"]) == ("sparkport", [])
     assert [column["column_name"] for column in table["table_columns"]] == ["id", "name"]
     assert connection.adbc_get_info()["vendor_name"] == "sparkport"
     assert connection.adbc_get_table_types() == ["TABLE", "VIEW"]

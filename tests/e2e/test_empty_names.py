@@ -75,6 +75,7 @@ JSON: list[tuple[str, Body, list[str]]] = [
         ["schema_name", "table_name", "column_name"],
     ),
     ("delete", {**NAMES, "row_ids": [0]}, ["schema_name", "table_name"]),
+    ("cancel_statement", {"statement_id": "s"}, ["statement_id"]),
     ("get_transaction_status", {"transaction_id": "t"}, ["transaction_id"]),
     ("commit_transaction", {"transaction_id": "t"}, ["transaction_id"]),
     ("rollback_transaction", {"transaction_id": "t"}, ["transaction_id"]),
@@ -270,7 +271,12 @@ def test_json_columns_need_names(orders: Flight) -> None:
 
 def test_every_action_is_in_these_tables(orders: Flight) -> None:
     """A new action that names something has to be added above."""
-    unnamed = {"list_schemas", "catalog_version", "create_transaction"}  # the empty catalog is the default
+    unnamed = {
+        "list_schemas",
+        "catalog_version",
+        "create_transaction",
+        "list_statements",
+    }  # the empty catalog is the default
     filters = {"GetCatalogs", "GetDbSchemas", "GetTables", "GetTableTypes"}
     descriptors = {"flight_info", "endpoints", "table_function_flight_info", "drop_schema"}
     listed = {action for action, _, _ in [*AIRPORT, *JSON, *PACKED]} | unnamed | filters | descriptors

@@ -388,8 +388,8 @@ def test_schemas_are_listed(two: JsonClient) -> None:
     found = listing(two, "GetDbSchemas")
 
     assert found.to_pydict() == {
-        "catalog_name": ["db1", "db1", "db2"],
-        "db_schema_name": ["sales", "stock", "sales"],
+        "catalog_name": ["db1", "db1", "db1", "db2"],
+        "db_schema_name": ["sales", "stock", "sparkport", "sales"],
     }
     filtered = listing(two, "GetDbSchemas", catalog="db1", db_schema_filter_pattern="sa%")
     assert filtered.to_pydict() == {"catalog_name": ["db1"], "db_schema_name": ["sales"]}

@@ -130,5 +130,6 @@ def test_comment_and_tags_of_a_schema_are_listed(client: Flight) -> None:
     root = msgspec.msgpack.decode(pa.Codec("zstd").decompress(data, length, asbytes=True))
 
     assert [(s["name"], s["description"], s["tags"]) for s in root["schemas"]] == [
-        ("s", "hello", {"owner": "me"})
+        ("s", "hello", {"owner": "me"}),
+        ("sparkport", "Functions of the server", {}),
     ]

@@ -12,6 +12,7 @@ from sparkport.access.schemas import guarded_schema
 from sparkport.access.scope import Scope
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
+from sparkport.catalog.extension import ExtensibleCatalog
 from sparkport.catalog.guards import Privilege
 from sparkport.catalog.lookup import same_but_for_case
 from sparkport.catalog.sql import GatedSql, SqlCatalog, SqlDescription, SqlStatement
@@ -145,6 +146,9 @@ PARTS: dict[type, type[_Guarded]] = {
     SqlCatalog: _Sql,
 }
 """The abilities of catalogs that callers may use, each with what is checked."""
+
+WITHHELD: frozenset[type] = frozenset({ExtensibleCatalog})
+"""Abilities that are the server's own business."""
 
 
 def seeing(call: Call, view: Catalog) -> Call:

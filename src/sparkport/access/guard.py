@@ -34,6 +34,10 @@ class Guard:
             self._catalogs.put(name, known)
         return known[1]
 
+    def administers(self, catalog: str) -> bool:
+        """Return whether the caller is an administrator of a catalog."""
+        return self.rights.allow(Privilege.ADMIN, Kind.CATALOG, (catalog,))
+
     def runs_action(self, name: str) -> bool:
         """Return whether an action of the user's own exists for the caller, who may then run it."""
         return self.rights.allow(Privilege.EXECUTE, Kind.ACTION, (name,))

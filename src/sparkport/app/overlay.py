@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
+from sparkport.catalog.extension import ExtensibleCatalog
+from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.sql import SqlCatalog, SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, VersionedCatalog
 from sparkport.catalog.transactions import TransactionalCatalog, TransactionManager
@@ -99,9 +101,17 @@ class _Dynamic(_Overlay):
         return self._engine.drop_schema(call, name, options)
 
 
+class _Extensible(_Overlay):
+    def add_functions(self, functions: Sequence[TableFunction]) -> None:
+        """Let the engine offer functions."""
+        assert isinstance(self._engine, ExtensibleCatalog)
+        self._engine.add_functions(functions)
+
+
 _PARTS: dict[type, type[_Overlay]] = {
     VersionedCatalog: _Versioned,
     TransactionalCatalog: _Transactional,
     DynamicCatalog: _Dynamic,
     SqlCatalog: _Sql,
+    ExtensibleCatalog: _Extensible,
 }

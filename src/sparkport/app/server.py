@@ -19,15 +19,18 @@ from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
 from sparkport.app.jwt_rules import JwtRules
 from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.app.statement_functions import with_statement_functions
 from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
+from sparkport.catalog.principal import Principal
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig
 from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.context import ServerContext
+from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
@@ -127,13 +130,22 @@ class Server:
         makes_token = authenticate and authenticator is None and not has_names
         self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
         limits = limits or ServerLimits()
+        self._policies = None if access is None else Policies(Path(access))
+        self.statements = StatementRegistry(
+            is_administrator=self._is_administrator,
+            per_principal=limits.statements_per_principal,
+            max_seconds=limits.statement_seconds,
+        )
+        for name in [self.catalogs.default] if self.catalogs.default else []:
+            self.catalogs.replace(name, with_statement_functions(self.catalogs.get(name), self.statements))
         context = ServerContext(
             self.catalogs,
             TicketSigner(None if token is None else _ticket_key(token)),
+            statements=self.statements,
             resources=limits.resources(),
             actions=actions,
             offers_sql=sql,
-            policies=None if access is None else Policies(Path(access)),
+            policies=self._policies,
         )
         own = self._own_tokens(tokens, jwt_rules)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
@@ -184,6 +196,16 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _is_administrator(self, principal: str) -> bool:
+        """Return whether a principal may see and cancel the statements of all.
+
+        With an access file that is who administers the default catalog, else who has the server's token.
+        """
+        if self._policies is not None:
+            caller = principal if isinstance(principal, Principal) else Principal(principal)
+            return self._policies.guard(caller).administers(self.catalogs.default)
+        return self.token is not None and principal == _PRINCIPAL
 
     def _own_tokens(self, tokens: str | Path | None, jwt_rules: JwtRules | None) -> Authenticator:
         """Return who knows the server's token, access tokens and the list of tokens, if there are any."""

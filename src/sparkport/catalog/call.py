@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import pyarrow as pa
+
 from sparkport.catalog.budget import UNLIMITED, Resources
+from sparkport.catalog.meter import Meter
 from sparkport.catalog.principal import Principal
 from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
 
+_CLIENTS_DEADLINE = "the deadline of the call has passed"
 _POLL_SECONDS = 0.05  # a cancellation wakes nobody who waits for something else
 
 T = TypeVar("T")
@@ -26,7 +30,8 @@ class Call:
     safe to use from any thread. Long work calls `check()` between steps. A statement with an
     `idempotency_key` that the table has seen was already executed (see `toolkit.repeats`). An UPDATE or
     DELETE with `if_version` is a conflict if its rows were changed since that snapshot of the table. `peer`
-    is the address of the client's end of the connection, as gRPC says it.
+    is the address of the client's end of the connection, as gRPC says it. `meter` counts what the call does
+    and `deadline_text` says whose the deadline is, if it is not the client's.
     """
 
     __slots__ = (
@@ -34,8 +39,10 @@ class Call:
         "_cancelled",
         "_lock",
         "deadline",
+        "deadline_text",
         "idempotency_key",
         "if_version",
+        "meter",
         "peer",
         "principal",
         "resources",
@@ -54,7 +61,11 @@ class Call:
         if_version: str | None = None,
         resources: Resources = UNLIMITED,
         peer: str = "",
+        meter: Meter | None = None,
+        deadline_text: str | None = None,
     ) -> None:
+        self.deadline_text = deadline_text
+        self.meter = Meter() if meter is None else meter
         self.peer = peer
         self.if_version = if_version
         self.resources = resources
@@ -78,10 +89,14 @@ class Call:
 
     def check(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the call is over."""
+        self.check_cancelled()
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise DeadlineExceededError(self.deadline_text or _CLIENTS_DEADLINE)
+
+    def check_cancelled(self) -> None:
+        """Raise CancelledError when the call is cancelled, however late it is."""
         if self._cancelled.is_set():
             raise CancelledError
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise DeadlineExceededError
 
     def outside_transaction(self) -> Call:
         """Return a call that is over when this one is, but belongs to no transaction."""
@@ -98,6 +113,7 @@ class Call:
             trace_id=self.trace_id,
             resources=self.resources,
             peer=self.peer,
+            meter=self.meter,
         )
 
     def on_behalf_of(self, principal: Principal) -> Call:
@@ -139,6 +155,8 @@ class Call:
             if_version=if_version,
             resources=self.resources,
             peer=self.peer,
+            meter=self.meter,
+            deadline_text=self.deadline_text,
         )
         self.on_cancel(other.cancel)
         return other
@@ -148,6 +166,15 @@ class Call:
         for part in parts:
             self.check()
             yield part
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, check the call before each, and count their rows as sent."""
+        for batch in batches:
+            self.check()
+            self.meter.rows_out += batch.num_rows
+            yield batch
+        # A table that stops because the call is over has not given all its rows.
+        self.check_cancelled()
 
     def cancel(self) -> None:
         """Mark the call as cancelled and run the callbacks, once."""

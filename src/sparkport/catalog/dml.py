@@ -18,9 +18,10 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.rowid import ROWID
 from sparkport.catalog.tables import Table
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import ConflictError, InvalidRequestError
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,10 @@ def committed(statement: Statement, check_alive: Callable[[], None] | None = Non
         if check_alive is not None:
             check_alive()
         outcome.affected_rows = statement.commit()
-    except BaseException:
+        MEASURES.count("commits")
+    except BaseException as error:
+        if isinstance(error, ConflictError):
+            MEASURES.count("conflicts")
         statement.abort()
         raise
 

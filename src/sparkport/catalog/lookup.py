@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
 
@@ -12,6 +12,9 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.scan import SchemaRequest, TimePoint
 from sparkport.catalog.tables import Catalog, DynamicSchemaTable, Schema, Table, VersionedTable
 from sparkport.errors import InvalidRequestError, NotFoundError
+
+FUNCTIONS_SCHEMA = "sparkport"
+"""The schema with the functions of a server and its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,9 @@ def same_but_for_case(name: str, things: Iterable[N]) -> N | None:
 
 def _missing(kind: str, name: str, things: Iterable[_Named]) -> NoReturn:
     raise NotFoundError(kind, name, [thing.name for thing in things])
+
+
+def only_schema(schemas: Sequence[Schema]) -> Schema | None:
+    """Return the schema of a catalog that has one, beside the one with functions that the server adds."""
+    own = [schema for schema in schemas if schema.name.lower() != FUNCTIONS_SCHEMA]
+    return own[0] if len(own) == 1 else None

@@ -49,6 +49,11 @@ class Principal(str):  # noqa: SLOT000  (a text cannot have slots)
         """The name as a plain text."""
         return str.__str__(self)
 
+    def __deepcopy__(self, memo: object) -> Principal:
+        """Return itself: it never changes, and a view is not to be copied."""
+        del memo
+        return self
+
     def seeing(self, view: object) -> Principal:
         """Return the same caller with a view of a catalog."""
         return Principal(self, self.roles, self.way_in, view)

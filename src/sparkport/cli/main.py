@@ -12,6 +12,7 @@ from sparkport import __version__
 from sparkport.cli.access import access_app
 from sparkport.cli.certificate import certificate
 from sparkport.cli.serve import serve
+from sparkport.cli.statements import cancel, ps
 from sparkport.cli.token import token_app
 from sparkport.spark.read.mode import DirectReadMode
 
@@ -55,6 +56,8 @@ app.command(epilog=_EXAMPLES)(serve)
 app.add_typer(token_app, name="token")
 app.add_typer(access_app, name="access")
 app.command()(certificate)
+app.command()(ps)
+app.command()(cancel)
 
 
 def _with_values(arguments: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ def errors_as_exit_codes() -> Iterator[None]:
     """Print an error in one line, and exit with code 2."""
     try:
         yield
-    except (SparkportError, OSError) as error:
+    except (SparkportError, OSError, ValueError) as error:
         typer.echo(f"sparkport: {error}", err=True)
         raise typer.Exit(2) from error
 

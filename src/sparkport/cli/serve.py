@@ -315,12 +315,31 @@ def serve(
     stream_idle: Annotated[
         float,
         typer.Option(
+            "--stream-idle",
+            "--idle-stream-timeout",
             envvar="SPARKPORT_STREAM_IDLE",
             min=1,
             metavar="SECONDS",
             help="After how long a stream is ended if its client neither sends nor reads.",
         ),
     ] = _LIMITS.stream_idle_seconds,
+    statement_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENT_TIMEOUT",
+            min=0,
+            metavar="SECONDS",
+            help="How long any statement may take, until its last row is sent; 0 is no limit.",
+        ),
+    ] = 0.0,
+    statements_per_principal: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENTS_PER_PRINCIPAL",
+            min=0,
+            help="How many statements of one principal may run at once; 0 is no limit.",
+        ),
+    ] = 0,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
@@ -408,6 +427,8 @@ def serve(
                 request_seconds=request_timeout,
                 stream_idle_seconds=stream_idle,
                 memory_bytes=memory << 20 or None,
+                statement_seconds=statement_timeout or None,
+                statements_per_principal=statements_per_principal or None,
             ),
         )
     except (SparkportError, OSError, ValueError) as error:

@@ -19,6 +19,7 @@ from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.transactions import TransactionState
+from sparkport.client import sql
 from sparkport.client.channel import FlightChannel, Headers, TlsOptions
 from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
@@ -278,6 +279,20 @@ class Client:
                 self._end("rollback_transaction", begun.transaction_id)
             raise
         self._end("commit_transaction", begun.transaction_id)
+
+    def sql(self, statement: str) -> pa.RecordBatchReader | int:
+        """Run a statement in the SQL of the engine; return its rows, or how many it has changed."""
+        return sql.run(self._channel, self._headers, statement)
+
+    def statements(self) -> list[dict[str, Any]]:
+        """Return the statements that run and the last ones that have ended: the caller's own."""
+        listed: list[dict[str, Any]] = self._json("list_statements")["statements"]
+        return listed
+
+    def cancel(self, statement_id: str) -> dict[str, Any]:
+        """Cancel a statement and return how it stands then. Raises NotFoundError."""
+        statement: dict[str, Any] = self._json("cancel_statement", statement_id=statement_id)["statement"]
+        return statement
 
     def transaction_status(self, transaction_id: str) -> TransactionState:
         """Return the state of a transaction."""

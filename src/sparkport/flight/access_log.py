@@ -1,8 +1,9 @@
-"""The log line of a request."""
+"""The log line of a request, and the seam where others learn how it went."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -20,6 +21,10 @@ class AccessLog:
     trace: str = ""
     started: float = field(default_factory=time.perf_counter)
     details: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+    """A statement in SQL. It is not logged: there may be data in it."""
+    on_finish: Callable[[str, str], None] | None = None
+    """Called at the end with the status and the text of the error."""
 
     def add(self, **details: str) -> None:
         """Add details; empty ones, and those that are already set, are ignored."""
@@ -31,18 +36,20 @@ class AccessLog:
         """Add the path of the object that the request is about."""
         self.add(path="/".join(name for name in names if name))
 
-    def finish(self, status: str) -> None:
+    def finish(self, status: str, error: str = "") -> None:
         """Write the line."""
         _log.info(
             "request",
-            method=_loggable(self.method),
-            **{key: _loggable(value) for key, value in self.details.items()},
+            method=loggable(self.method),
+            **{key: loggable(value) for key, value in self.details.items()},
             ms=round((time.perf_counter() - self.started) * 1000, 1),
             status=status,
             trace_id=self.trace,
         )
+        if self.on_finish is not None:
+            self.on_finish(status, error)
 
 
-def _loggable(text: str) -> str:
+def loggable(text: str) -> str:
     """Return text from a client, shortened and without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_DETAIL])

@@ -19,6 +19,7 @@ from sparkport.flight.presentation.tables import TableInfos
 from sparkport.flight.request import Request
 from sparkport.flight.running_queries import RunningQueries
 from sparkport.flight.scan_plans import ScanPlans
+from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
 from sparkport.protocol.flight_data import Limits
@@ -39,6 +40,7 @@ class ServerContext:
     new_tables: NewTables = field(default_factory=NewTables)
     prepared_statements: PreparedStatements = field(default_factory=PreparedStatements)
     running_queries: RunningQueries = field(default_factory=RunningQueries)
+    statements: StatementRegistry = field(default_factory=StatementRegistry)
     stream_limits: Limits = field(default_factory=Limits)
     resources: Resources = UNLIMITED
     endpoint_location: str = flights.REUSE_CONNECTION

@@ -99,20 +99,38 @@ class Request:
 
 
 def make_request(
-    headers: Headers, principal: str, resources: Resources, access_log: AccessLog, rpc: RpcContext
+    headers: Headers,
+    principal: str,
+    resources: Resources,
+    access_log: AccessLog,
+    rpc: RpcContext,
+    max_seconds: float | None = None,
 ) -> Request:
-    """Return the request of an authenticated caller. Raises InvalidRequestError for a malformed key."""
+    """Return the request of an authenticated caller, which may take `max_seconds`.
+
+    Raises InvalidRequestError for a malformed key.
+    """
+    remaining = rpc.time_remaining()
+    has_own_limit = max_seconds is not None and (remaining is None or max_seconds < remaining)
     transaction = headers.get("airport-transaction-id") or headers.get("x-transaction-id")
     call = Call(
         principal,
         transaction_id=transaction or None,
-        timeout=rpc.time_remaining(),
+        timeout=max_seconds if has_own_limit else remaining,
         trace_id=access_log.trace,
         idempotency_key=_idempotency_key(headers),
         resources=resources,
         peer=rpc.connection,
+        deadline_text=timeout_text(max_seconds) if max_seconds and has_own_limit else None,
     )
     return Request(call, headers, rpc, access_log, Reservation(resources.rows), Reservation(resources.rows))
+
+
+def timeout_text(seconds: float) -> str:
+    """Return what a client is told whose statement took longer than the server allows."""
+    return (
+        f"the statement took longer than {seconds:g} seconds, the limit of this server (--statement-timeout)"
+    )
 
 
 def _idempotency_key(headers: Headers) -> str | None:

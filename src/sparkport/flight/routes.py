@@ -15,11 +15,21 @@ from sparkport.catalog.transactions import TransactionState
 from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import LimitExceededError, NotImplementedByServerError
 from sparkport.flight.context import ServerContext
-from sparkport.flight.handlers import ddl, discovery, functions, metadata, rows, scans, transactions
+from sparkport.flight.handlers import (
+    ddl,
+    discovery,
+    functions,
+    metadata,
+    rows,
+    scans,
+    statements,
+    transactions,
+)
 from sparkport.flight.presentation.tables import LocatedTable, airport_info
 from sparkport.flight.request import Request
 from sparkport.flight.route import Route
 from sparkport.flight.sql_actions import SQL_ACTIONS
+from sparkport.flight.statement_registry import StatementView
 from sparkport.flight.transactions import active_in, statement_in
 from sparkport.protocol import function_requests, json_requests, listing, msgpack, requests
 
@@ -140,6 +150,16 @@ def _compressed(request: Request, body: object, table: pa.Table) -> bytes:
     return json_requests.encode_compressed(table)
 
 
+def _statements(request: Request, body: object, views: list[StatementView]) -> bytes:
+    del request, body
+    return json_requests.encode({"statements": views})
+
+
+def _statement(request: Request, body: object, view: StatementView) -> bytes:
+    del request, body
+    return json_requests.encode({"statement": view})
+
+
 _AIRPORT: dict[str, Route[Any, Any]] = {
     "list_schemas": Route("List schemas and tables", requests.catalog, discovery.list_schemas, _as_is),
     "catalog_version": Route(
@@ -236,6 +256,15 @@ _JSON: dict[str, Route[Any, Any]] = {
     "GetDbSchemas": Route("List schemas", json_requests.metadata, metadata.db_schemas, _compressed),
     "GetTables": Route("List tables", json_requests.metadata, metadata.tables, _compressed),
     "GetTableTypes": Route("List table types", json_requests.metadata, metadata.table_types, _compressed),
+    "list_statements": Route(
+        "List the statements that run, and the last ones that have ended",
+        bytes,
+        statements.list_statements,
+        _statements,
+    ),
+    "cancel_statement": Route(
+        "Cancel a statement by its id", json_requests.statement_id, statements.cancel_statement, _statement
+    ),
 }
 
 _ROUTES: dict[str, Route[Any, Any] | Either] = {**_AIRPORT, **_SHARED, **_JSON, **SQL_ACTIONS}

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import current_arrow_schema
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.scan import ClientCall, DirectReads, PlannedScan, ScanOptions, ScanSlice
 from sparkport.catalog.tables import DirectTable, PlanningTable, SplittableTable, Table
 from sparkport.errors import PreconditionError
@@ -51,7 +52,9 @@ class ScanPlans:
         cached = self._plans.get(key)
         # A table that was dropped and created again is another one.
         if cached is not None and cached[0] is table:
+            MEASURES.count("cache_hits_plan")
             return cached[1]
+        MEASURES.count("cache_misses_plan")
         plan = table.plan_scan(call, scan_options(whole))
         if ticket.is_rest:
             plan = _rest(call, plan)

@@ -138,7 +138,9 @@ def _rows(context: ServerContext, request: Request, frames: Iterator[FlightData]
     for frame in frames:
         if len(frame.header):
             messages = itertools.chain([frame], frames)
-            return Decoder(messages, context.stream_limits, request.incoming.resize)
+            return Decoder(
+                messages, context.stream_limits, request.incoming.resize, request.call.meter.add_rows_in
+            )
     return None
 
 

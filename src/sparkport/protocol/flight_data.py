@@ -135,11 +135,13 @@ class Decoder:
         frames: Iterator[FlightData],
         limits: Limits = DEFAULT_LIMITS,
         hold: Callable[[int], None] = lambda _: None,
+        count: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Make a decoder; `hold` gets the bytes that the stream takes from now on, before it takes them.
 
-        What it raises ends the stream.
+        What it raises ends the stream. `count` gets the number of rows of each batch.
         """
+        self._count = count
         self._frames = frames
         self._limits = limits
         self._hold = hold
@@ -170,7 +172,9 @@ class Decoder:
                     self._feed(frame, header, message)
                 case MessageKind.BATCH:
                     self._dictionaries.waiting = 0
-                    yield self._batch(reader, frame, header, message), frame.app_metadata
+                    batch = self._batch(reader, frame, header, message)
+                    self._count(batch.num_rows)
+                    yield batch, frame.app_metadata
 
     def _open(self) -> pa.RecordBatchReader:
         if self._reader is None:

@@ -207,6 +207,10 @@ class _Transaction(msgspec.Struct):
     transaction_id: Name
 
 
+class _StatementId(msgspec.Struct):
+    statement_id: Name
+
+
 class _TimePoint(msgspec.Struct):
     unit: str
     value: str
@@ -302,6 +306,11 @@ def transaction_id(body: bytes) -> str:
     if is_json(body):
         return _decode(body, _Transaction).transaction_id
     return msgpack.decode(body, _Transaction).transaction_id
+
+
+def statement_id(body: bytes) -> str:
+    """Decode `cancel_statement`."""
+    return _decode(body, _StatementId).statement_id
 
 
 def endpoints(body: bytes) -> NamedEndpointsRequest:

@@ -302,3 +302,11 @@ _DECODERS: dict[str, Callable[[bytes], Command]] = {
     "CommandPreparedStatementUpdate": _prepared_update,
     "CommandStatementIngest": _ingest,
 }
+
+
+def encode_query(text: str) -> bytes:
+    """Return the command that runs a statement."""
+    command = sql.CommandStatementQuery(query=text)
+    return sql.Any(
+        type_url=f"{_PREFIX}CommandStatementQuery", value=command.SerializeToString()
+    ).SerializeToString()

@@ -52,9 +52,7 @@ class PlannedDeltaScan:
 
     def read_mode(self, call: Call) -> str:
         """Return who reads the rows, and why not DuckDB by itself."""
-        reader = "server" if self.plan.in_server else "Spark tasks"
-        if self.plan.sql_reason is not None:
-            reader = "Spark SQL"
+        reader = self._reader
         refusal = self.versions.direct_reads_refusal(call, self.snapshot.state)
         if refusal is not None:
             return f"{reader}: {refusal}"
@@ -66,11 +64,18 @@ class PlannedDeltaScan:
             return "direct"
         return f"direct, and {len(found.rest)} of {len(self.plan.files)} files by {reader}: {reasons}"
 
+    @property
+    def _reader(self) -> str:
+        if self.plan.sql_reason is not None:
+            return "Spark SQL"
+        return "server" if self.plan.in_server else "Spark tasks"
+
     def _direct_files(self) -> DirectFiles:
         return direct_files(self.plan, self.versions.root, self.snapshot.columns)
 
     def read(self, call: Call, part: ScanSlice | None) -> pa.RecordBatchReader:
         """Return the rows of a slice."""
+        call.meter.read_mode = self._reader
         # Where DuckDB reads some files, the others are of the same version.
         if self.is_rest:
             return self.snapshot.read(call, self.plan, part)

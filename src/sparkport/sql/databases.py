@@ -58,7 +58,7 @@ class Databases:
             database.close()
 
     def _take(self, call: Call) -> Database:
-        with self._changed:
+        with call.meter.queued(), self._changed:
             if not call.wait_for(self._changed, lambda: self._running < _MAX_RUNNING, _MAX_WAIT_SECONDS):
                 raise LimitExceededError(
                     f"{_MAX_RUNNING} statements run, and none has ended for {_MAX_WAIT_SECONDS:g} seconds"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.lookup import find_schema, find_table
+from sparkport.catalog.lookup import find_schema, find_table, only_schema
 from sparkport.catalog.sql import SqlStatement
 from sparkport.catalog.tables import Catalog, Schema, Table
 from sparkport.errors import InvalidRequestError, NotFoundError
@@ -57,8 +57,9 @@ class Names:
             named = next((schema for schema in schemas if schema.name.lower() == name), None)
             if named is not None:
                 return named
-        if len(schemas) == 1:
-            return schemas[0]
+        only = only_schema(schemas)
+        if only is not None:
+            return only
         raise InvalidRequestError("the statement must name the schema of its tables: schema.table")
 
 

@@ -84,6 +84,14 @@ class Catalogs:
         if source is not None:
             self.manage(source)
 
+    def replace(self, name: str, catalog: Catalog) -> None:
+        """Serve another catalog in the place of one, whose source stays. Raises NotFoundError."""
+        with self._lock:
+            entry = self._entries.get(name.lower())
+            if entry is None:
+                raise NotFoundError("catalog", name, self._names())
+            self._entries[name.lower()] = _Entry(entry.name, catalog, entry.source)
+
     def manage(self, source: CatalogSource) -> None:
         """Start and stop a source with the server, also if its catalogs were added one by one."""
         with self._lock:

@@ -64,12 +64,14 @@ def test_functions_are_listed_beside_the_tables(duckdb: Attached) -> None:
     )
 
     names = [
+        "cancel",
         "detail",
         "dropped",
         "files",
         "history",
         "optimize",
         "query",
+        "statements",
         "table_changes",
         "undrop",
         "vacuum",

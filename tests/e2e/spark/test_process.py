@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from grpc_health.v1 import health_pb2
 
+from sparkport.client import Client
 from tests.flight_client import Flight, refusal
 
 from .lake import IN_TASKS, LakeServer, SlowScan, await_gone, descendants, kill, local_table, wait_until
@@ -41,6 +43,11 @@ def scanning(server: LakeServer, flight: Flight) -> SlowScan:
     scan = SlowScan(flight, "shop", "slow")
     wait_until(lambda: bool(server.spools()), "no task has begun")
     return scan
+
+
+def running_scan(client: Client) -> dict[str, Any]:
+    """Return the slow scan as the server lists it."""
+    return next(one for one in client.statements() if one["table"] == "lakehouse/shop/slow")
 
 
 def test_the_server_answers_while_spark_starts(server: LakeServer) -> None:
@@ -131,6 +138,24 @@ def test_a_scan_whose_client_has_gone_ends(server: LakeServer) -> None:
         wait_until(lambda: not list(server.temporary.glob("sparkport-spool-*")), "rows are left", seconds=10)
 
     assert server.rows("shop", "stock") == ROWS
+
+
+def test_a_cancelled_scan_ends_in_spark_too(server: LakeServer) -> None:
+    """It is listed with its progress; its client gets CANCELLED within two seconds, and its task ends."""
+    with server.flight() as flight, server.client() as client:
+        scan = scanning(server, flight)
+        wait_until(lambda: bool(running_scan(client)["progress"]), "Spark tells no progress")
+        statement = running_scan(client)
+        begun = time.monotonic()
+        after = client.cancel(statement["id"])
+        code, _ = refusal(lambda: list(scan.call))
+        seconds = time.monotonic() - begun
+        wait_until(lambda: not server.spools(), "the task goes on")
+
+    assert (statement["state"], statement["read_mode"]) == ("running", "Spark tasks")
+    assert statement["progress"]["total"] >= 1
+    assert (code, after["state"]) == ("CANCELLED", "cancelled")
+    assert seconds < 2
 
 
 @pytest.mark.parametrize("moment", ["starting", "idle", "scanning"])

@@ -59,6 +59,14 @@ def _arguments(function: TableFunction, table: str) -> list[Any]:
     return [table, *(others[parameter.name] for parameter in function.signature.declared[1:])]
 
 
+def _described(function: TableFunction, arguments: list[Any]) -> None:
+    function.schema_for_parameters(ADA, arguments)
+
+
+def _executed(function: TableFunction, arguments: list[Any]) -> None:
+    function.execute(ADA, arguments, ScanOptions()).read_all()
+
+
 def test_no_function_reaches_what_is_hidden(
     catalog: SparkCatalog, schema: SparkSchema, tables: dict[str, FullTable]
 ) -> None:
@@ -69,12 +77,9 @@ def test_no_function_reaches_what_is_hidden(
         assert not isinstance(function, UnlistedFunction)
         for table in ("secret", "missing", "open"):
             arguments = _arguments(function, f"{schema.name}.{table}")
-            for run in (
-                lambda f, a: f.schema_for_parameters(ADA, a),
-                lambda f, a: f.execute(ADA, a, ScanOptions()).read_all(),
-            ):
+            for attempt in (_described, _executed):
                 try:
-                    run(function, arguments)
+                    attempt(function, arguments)
                     outcomes.setdefault(name, set()).add(f"{table}: done")
                 except SparkportError as error:
                     outcomes.setdefault(name, set()).add(f"{table}: {type(error).__name__}")

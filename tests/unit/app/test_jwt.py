@@ -155,7 +155,7 @@ def test_roles_come_from_their_claim(
     principal = known.authenticate(signed(claims(**content)))
 
     assert isinstance(principal, Principal)
-    assert (principal.name, principal.roles, principal.way_in) == ("ada", roles, WayIn.JWT)
+    assert (principal.name, principal.roles, principal.way_in) == ("ada", frozenset(roles), WayIn.JWT)
 
 
 def test_clocks_may_differ_by_a_minute(known: JwtAuthenticator) -> None:

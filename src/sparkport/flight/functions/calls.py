@@ -174,6 +174,8 @@ def _checked_rows(
         with boundary:
             batch = next(rows, None)
         if batch is None:
+            call.check_cancelled()  # or a function that stops for that would seem to have ended
             return
         call.check()
+        call.meter.rows_out += batch.num_rows
         yield batch

@@ -34,7 +34,7 @@ def call_scalar(
     function, form = function_at(context, request, address)
     if address.kind is not FunctionKind.SCALAR or not isinstance(function, ScalarFunction):
         raise InvalidRequestError(f"function '{address.path}' is not a scalar function")
-    incoming = Decoder(frames, context.stream_limits, request.incoming.resize)
+    incoming = Decoder(frames, context.stream_limits, request.incoming.resize, request.call.meter.add_rows_in)
     arguments = _arguments(address, form, incoming.arrow_schema)
     reply = result_schema(function.signature)
     encoder = Encoder(reply)
@@ -64,7 +64,7 @@ def call_in_out(
     run = function_call(context, request, address, parameters.parameters)
     if not isinstance(run.function, TableInOutFunction):
         raise InvalidRequestError(f"function '{address.path}' does not take a table")
-    incoming = Decoder(frames, context.stream_limits, request.incoming.resize)
+    incoming = Decoder(frames, context.stream_limits, request.incoming.resize, request.call.meter.add_rows_in)
     arrow_schema = incoming.arrow_schema
     reply = schemas.to_duckdb_types(run.arrow_schema(request.call, arrow_schema))
     encoder = Encoder(reply)

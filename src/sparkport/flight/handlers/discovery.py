@@ -9,7 +9,7 @@ from contextlib import suppress
 import structlog
 
 from sparkport.catalog.ddl import TaggedSchema
-from sparkport.catalog.lookup import TablePath
+from sparkport.catalog.lookup import TablePath, only_schema
 from sparkport.catalog.tables import Catalog, CatalogVersion, Schema, Table, VersionedCatalog
 from sparkport.errors import NotFoundError
 from sparkport.flight.context import ServerContext
@@ -77,8 +77,8 @@ def _listing(
 ) -> bytes:
     schemas = list(catalog.schemas(request.call))
     default = next((schema for schema in schemas if schema.name.lower() == _DEFAULT_SCHEMA), None)
-    if default is None and len(schemas) == 1:
-        default = schemas[0]
+    if default is None:
+        default = only_schema(schemas)
     return listing.encode([_schema(context, request, schema, name, default) for schema in schemas], version)
 
 

@@ -65,7 +65,7 @@ def _statement(
     """
     returning = request.headers.get("return-chunks") == "1"
     table = context.table(request, address.path)
-    incoming = Decoder(frames, context.stream_limits, request.incoming.resize)
+    incoming = Decoder(frames, context.stream_limits, request.incoming.resize, request.call.meter.add_rows_in)
     try:
         with statement_in(request.call, context.catalog(request, address.path.catalog)):
             _, columns = pin_snapshot(request, table, address, None)

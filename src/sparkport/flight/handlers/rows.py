@@ -65,7 +65,12 @@ def _put(context: ServerContext, request: Request, frames: Iterator[FlightData])
     request.access_log.add(operation=command.operation)
     request.access_log.add_path(command.schema, command.table)
     table = context.table(request, TablePath("", command.schema, command.table))
-    incoming = Decoder(itertools.chain([first], frames), context.stream_limits, request.incoming.resize)
+    incoming = Decoder(
+        itertools.chain([first], frames),
+        context.stream_limits,
+        request.incoming.resize,
+        request.call.meter.add_rows_in,
+    )
     return _write(request, table, command, incoming)
 
 

@@ -199,7 +199,7 @@ def do_get(context: ServerContext, request: Request, ticket: Ticket) -> Iterator
     shaper = scan_shaper(sent, ticket.columns, UserCodeBoundary(call, "table", table.name))
     reader = plan.read(call, ticket.slice)
     try:
-        yield from encoded(shaper, call.checked(reader))
+        yield from encoded(shaper, call.counted(reader))
     finally:
         reader.close()
 
@@ -257,6 +257,7 @@ def _placeholder_rows(request: Request, table: Table, ticket: Ticket, count: int
     columns = client_schema(request, table, ticket.time_point)
     assert ticket.columns
     position = columns.get_field_index(ticket.columns[0])
+    request.call.meter.rows_out += count
     return request.call.checked(counted_rows(columns, position, count))
 
 

@@ -18,7 +18,7 @@ from sparkport.catalog.ddl import (
     RenameTable,
 )
 from sparkport.catalog.dml import committed
-from sparkport.catalog.lookup import current_arrow_schema, find_schema, find_table
+from sparkport.catalog.lookup import current_arrow_schema, find_schema, find_table, only_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog, Schema, Table
 from sparkport.errors import AlreadyExistsError, NotFoundError, SparkportError, UnsupportedOperationError
@@ -102,8 +102,11 @@ def _schema(call: Call, catalog: Catalog, name: str) -> Schema:
         return find_schema(call, catalog, name)
     schemas = list(catalog.schemas(call))
     named = [schema for schema in schemas if schema.name.lower() in _DEFAULT_SCHEMAS]
-    if named or len(schemas) == 1:
-        return min(named, key=lambda schema: schema.name.lower()) if named else schemas[0]
+    if named:
+        return min(named, key=lambda schema: schema.name.lower())
+    only = only_schema(schemas)
+    if only is not None:
+        return only
     raise NotFoundError("schema", _DEFAULT_SCHEMAS[0], [schema.name for schema in schemas])
 
 

@@ -82,4 +82,6 @@ def prepared_update(
 
 
 def _prepared(context: ServerContext, request: Request, handle: bytes) -> PreparedStatement:
-    return context.prepared_statements.get(request.call.principal, handle)
+    prepared = context.prepared_statements.get(request.call.principal, handle)
+    request.access_log.text = prepared.statement.text
+    return prepared

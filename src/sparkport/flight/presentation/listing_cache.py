@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.tables import Catalog, CatalogVersion
 from sparkport.toolkit.bounded_cache import BoundedCache
 
@@ -32,7 +33,9 @@ class ListingCache:
         # Compared by identity: a dropped and re-added name is another catalog, and
         # a user's catalog need not be hashable.
         if cached is not None and cached.catalog is catalog and cached.version == version:
+            MEASURES.count("cache_hits_listing")
             return cached.data
+        MEASURES.count("cache_misses_listing")
         listing = _Listing(catalog, version, make())
         self._listings.put(key, listing)
         return listing.data

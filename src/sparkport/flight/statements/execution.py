@@ -29,6 +29,7 @@ def statement_of(context: ServerContext, request: Request, sql: str) -> SqlState
         raise PreconditionError("SQL is switched off on this server (--no-sql)")
     if not sql.strip():
         raise InvalidRequestError("the statement is empty")
+    request.access_log.text = sql
     session = sql_sessions.read_cookie(request.headers.get("cookie"))
     catalog = session.catalog or context.default_catalog(request)
     return SqlStatement(sql, catalog, session.schema)
@@ -81,13 +82,14 @@ def flight_info(
 
 def deliver(context: ServerContext, request: Request, ticket: StatementTicket, key: bytes) -> Iterator[bytes]:
     """Run the query of a ticket and stream its rows; `key` are the bytes of the ticket."""
+    request.access_log.text = ticket.sql
     call = request.call.in_transaction(ticket.transaction_id)
     catalog = context.named_catalog(call, ticket.catalog)
     statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema)
     with context.running_queries.running(key, call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))
         try:
-            yield from encoded(Shaper(reader.schema), call.checked(reader))
+            yield from encoded(Shaper(reader.schema), call.counted(reader))
         finally:
             reader.close()
 

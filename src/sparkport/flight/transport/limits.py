@@ -31,6 +31,10 @@ class ServerLimits:
     """How long a call may take to send its first message."""
     stream_idle_seconds: float = 3600.0
     """How long a client may neither send nor read: DuckDB opens an INSERT before it computes its rows."""
+    statement_seconds: float | None = None
+    """How long a call may take, until its last row is sent."""
+    statements_per_principal: int | None = None
+    """Scans, statements and function calls of one principal that run at once."""
     memory_bytes: int | None = None
     """For the rows of all calls that are in memory; by default a quarter of the machine's memory."""
     staged_bytes_per_caller: int | None = None

@@ -7,7 +7,7 @@ translate whatever goes wrong, with one log line at the end.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -132,6 +132,8 @@ class FlightService(grpc.GenericRpcHandler):
         ticket = self._context.signer.verify(data, request.call.principal)
         if ticket.command or ticket.statement is not None:
             return sql_routes.do_get(self._context, request, ticket, data)
+        if ticket.path is not None:
+            request.access_log.add(reads="function" if ticket.function else "scan")
         return scans.do_get(self._context, request, ticket)
 
     def _do_put(self, request: Request, frames: Frames) -> Iterator[bytes]:
@@ -175,6 +177,7 @@ class FlightService(grpc.GenericRpcHandler):
                 request = self._admit(headers, rpc, access_log)
                 _hold_body(request, body)
                 answer = run(request, body)
+                request.call.meter.bytes_out += len(answer)
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
                 _fail(rpc, headers, error, access_log, typed=False)
             finally:
@@ -197,7 +200,7 @@ class FlightService(grpc.GenericRpcHandler):
                     _hold_body(request, body)
                 if method == "Handshake":
                     rpc.send_initial_metadata(_bearer(headers))
-                yield from run(request, body)
+                yield from _counted(request, run(request, body))
             except GeneratorExit:
                 access_log.finish("CANCELLED")
                 raise
@@ -224,20 +227,38 @@ class FlightService(grpc.GenericRpcHandler):
         if principal is None:  # the service refused the caller, and this error says why
             principal = self._principal(headers, rpc)
         access_log.add(principal=principal)
-        request = make_request(headers, principal, self._context.resources, access_log, rpc)
+        context = self._context
+        request = make_request(
+            headers, principal, context.resources, access_log, rpc, context.statements.max_seconds
+        )
         if not rpc.add_callback(request.call.cancel):
             request.call.cancel()
         authorization = headers.optional("authorization")
         if self._open_calls is not None and authorization is not None:
             self._open_calls.add(rpc, principal, authorization)
+        client = headers.get("airport-user-agent") or headers.get("user-agent")
+        context.statements.begin(request.call, access_log, client, rpc.dismiss, is_airport=request.is_airport)
         return request
 
 
 M_in = TypeVar("M_in", bytes, Frames)
 
 
+def _counted(request: Request, frames: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the frames, and count their bytes as sent."""
+    meter = request.call.meter
+    try:
+        for frame in frames:
+            meter.bytes_out += len(frame)
+            yield frame
+    finally:
+        if isinstance(frames, Generator):
+            frames.close()
+
+
 def _hold_body(request: Request, body: bytes) -> None:
     """Count a message while it is worked on, unless it is a small one."""
+    request.call.meter.bytes_in += len(body)
     if len(body) > _SMALL_BYTES:
         request.incoming.resize(len(body))
 
@@ -284,7 +305,7 @@ def _path(descriptor: bytes) -> str:
 def _fail(rpc: Rpc, headers: Headers, error: Exception, access_log: AccessLog, *, typed: bool) -> NoReturn:
     airport = headers.optional("airport-user-agent") is not None
     result = outcome(error, access_log.trace, airport=airport, typed=typed)
-    access_log.finish(result.code.name)
+    access_log.finish(result.code.name, result.message)
     if result.trailers:
         rpc.set_trailing_metadata(result.trailers)
     rpc.abort(result.code, result.message)

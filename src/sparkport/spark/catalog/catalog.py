@@ -16,6 +16,7 @@ from sparkport.catalog.ddl import (
     DropSchemaOptions,
     DynamicCatalog,
 )
+from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.offloading import Offloadable, Offloaded
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.catalog.tables import CatalogVersion, Schema
@@ -71,7 +72,7 @@ class SparkCatalog(DynamicCatalog):
         self._scalars = SparkScalars(engine)
         undrop = UndropTable(self.find_dropped, self.undrop)
         query = spark_sql(engine, self, switches, self._scalars)
-        self.functions = catalog_functions(engine, self, switches, query, undrop)
+        self.functions: tuple[TableFunction, ...] = catalog_functions(engine, self, switches, query, undrop)
         self._sql = SparkSql(self, query, self.functions)
         self.tables = WarehouseTables(engine)
 
@@ -116,6 +117,13 @@ class SparkCatalog(DynamicCatalog):
     def offload(self, function: Offloadable) -> Offloaded:
         """Let Spark run a user's function, and know it by name."""
         return self._scalars.add(function)
+
+    def add_functions(self, functions: Sequence[TableFunction]) -> None:
+        """Offer functions beside the catalog's own, unless functions are switched off."""
+        if self.functions:
+            names = {function.name for function in functions}
+            kept = [function for function in self.functions if function.name not in names]
+            self.functions = (*kept, *functions)
 
     def catalog_version(self, call: Call) -> CatalogVersion:
         """Return a number that rises with every commit to any table, whoever makes it."""

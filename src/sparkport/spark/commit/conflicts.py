@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import ConflictError
 
 _FIRST_PAUSE_SECONDS = 0.05
@@ -36,6 +37,7 @@ def retry_on_conflict(call: Call, attempt: Callable[[int], T], *, max_tries: int
         except FinalConflictError:
             raise
         except ConflictError:
+            MEASURES.count("commit_retries")
             call.wait_cancelled(pause * random.uniform(0.5, 1.5))  # noqa: S311  (to part those who collide)
             call.check()
             pause *= 2

@@ -15,6 +15,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -264,6 +265,8 @@ class CommitQueue:
                 for entry in group:
                     self._waiting.remove(entry)
             begun = time.monotonic()
+            MEASURES.count("commit_groups")
+            MEASURES.count("grouped_statements", len(group))
             self._commit(group)
             self._last_size, self._last_seconds = len(group), time.monotonic() - begun
 

@@ -166,7 +166,7 @@ def _limit_time(call: Call, max_seconds: float) -> Call:
     """Return a call that ends when this one does, or after `max_seconds`."""
     remaining = call.remaining()
     seconds = max_seconds if remaining is None else min(remaining, max_seconds)
-    limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id)
+    limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id, meter=call.meter)
     call.on_cancel(limited.cancel)
     return limited
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from sparkport.catalog.lookup import find_column
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.predicates import Expression, column_names
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import ScanOptions, ScanSlice
@@ -67,6 +68,7 @@ def plan_scan(
     reason = sql_reason(snapshot, mode)
     # Spark SQL reads whole versions, and skips files by itself.
     files = matching_files(snapshot, columns, options.filter) if reason is None else list(snapshot.files)
+    MEASURES.count("files_skipped", len(snapshot.files) - len(files))
     tested = _tested(columns, options.filter)
     expression = arrow_expression(options.filter, {c.exact.name: c.target() for c in tested})
     read = ReadPlan(

@@ -17,6 +17,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from sparkport.catalog import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.errors import RejectedStatementError, is_session_lost, translate, user_failure
 from sparkport.spark.session.capabilities import Capabilities
@@ -302,6 +303,7 @@ class SparkHost:
             if self._link is not link or self._stopped:
                 return
             _log.error("Spark was lost and is being restarted")
+            MEASURES.count("spark_restarts")
             self._link = None
             self._begin(link)
 

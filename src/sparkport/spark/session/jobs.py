@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import threading
 import time
@@ -17,6 +18,8 @@ from pyspark import SparkStageInfo
 from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
+from sparkport.catalog.meter import Progress
 from sparkport.errors import CancelledError, DeadlineExceededError, SparkportError, UnavailableError
 from sparkport.spark.session.host import SparkHost
 
@@ -28,14 +31,6 @@ _CHECK_SECONDS = 0.1
 
 T = TypeVar("T")
 Work = Callable[[SparkSession], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How many of the tasks that Spark knows of so far are done."""
-
-    done: int
-    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +74,8 @@ class Jobs:
                 return work(session)
 
         call.on_cancel(cancel)
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         try:
             while True:
                 while len(running) < ahead and not over and (work := next(left, None)) is not None:
@@ -90,6 +87,7 @@ class Jobs:
                 running.popleft()
                 yield result
         finally:
+            call.meter.unwatch(progress)
             cancel()
 
     def run(self, call: Call, table: str, work: Work[T]) -> T:
@@ -110,6 +108,8 @@ class Jobs:
                 return work(session)
 
         future = self._submit(run, work)
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         try:
             while not _is_done(call, future, _CHECK_SECONDS):
                 pass
@@ -117,6 +117,8 @@ class Jobs:
             self._cancel(group, (future,))
             if future.cancelled():  # before it began
                 raise
+        finally:
+            call.meter.unwatch(progress)
         return future.result()
 
     def run_with_progress(
@@ -150,6 +152,8 @@ class Jobs:
         """Yield what work gives bit by bit, on the caller's own thread."""
         group = _new_group()
         finished = False
+        progress = functools.partial(self._progress, group)
+        call.meter.watch(progress)
         call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
             with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
@@ -157,6 +161,7 @@ class Jobs:
                     yield result
                     call.check()
         finally:
+            call.meter.unwatch(progress)
             finished = True
 
     def still_running(self, seconds: float) -> int:
@@ -212,10 +217,14 @@ class Jobs:
             return [info for info in map(tracker.getStageInfo, stages) if info is not None]
 
     def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> Future[T]:
+        MEASURES.count("spark_jobs_queued")
         try:
-            return self._threads.submit(run, work)
+            future = self._threads.submit(_measured, run, work)
         except RuntimeError as error:  # what a pool says that was shut down
+            MEASURES.count("spark_jobs_queued", -1)
             raise UnavailableError("the server is stopping") from error
+        future.add_done_callback(_dequeue)
+        return future
 
     def _cancel(self, group: str, running: Sequence[Future[T]]) -> None:
         for future in running:
@@ -241,6 +250,23 @@ class Jobs:
                     session.interruptTag(group)
         except SparkportError as error:  # with its session the job is gone too
             _log.debug("nothing to cancel", reason=str(error))
+
+
+def _measured(run: Callable[[Work[T]], T], work: Work[T]) -> T:
+    MEASURES.count("spark_jobs_queued", -1)
+    MEASURES.count("spark_jobs_running")
+    try:
+        return run(work)
+    except BaseException:
+        MEASURES.count("spark_jobs_failed")
+        raise
+    finally:
+        MEASURES.count("spark_jobs_running", -1)
+
+
+def _dequeue(future: Future[T]) -> None:
+    if future.cancelled():  # before it began
+        MEASURES.count("spark_jobs_queued", -1)
 
 
 def _new_group() -> str:

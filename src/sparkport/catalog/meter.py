@@ -1,0 +1,63 @@
+"""What a call has done so far, for whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+__all__ = ["Meter", "Progress"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many of the steps that are known so far, such as tasks of Spark, are done."""
+
+    done: int
+    total: int
+
+    @property
+    def fraction(self) -> float | None:
+        """How much is done, from 0 to 1; None while nothing is known."""
+        return min(1.0, self.done / self.total) if self.total else None
+
+
+class Meter:
+    """Counts the rows and bytes of a call. The thread of the call writes it, any thread may read it."""
+
+    __slots__ = ("_progress", "bytes_in", "bytes_out", "is_queued", "read_mode", "rows_in", "rows_out")
+
+    def __init__(self) -> None:
+        self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = 0
+        self.read_mode = ""
+        """Who reads the rows of a scan, where an engine has several ways."""
+        self.is_queued = False
+        """Whether the call waits for its turn."""
+        self._progress: Callable[[], Progress | None] | None = None
+
+    def add_rows_in(self, count: int) -> None:
+        """Count rows that the client has sent."""
+        self.rows_in += count
+
+    @contextmanager
+    def queued(self) -> Iterator[None]:
+        """Say that the call waits for its turn while a block runs."""
+        self.is_queued = True
+        try:
+            yield
+        finally:
+            self.is_queued = False
+
+    def watch(self, progress: Callable[[], Progress | None]) -> None:
+        """Let `progress` be asked for the progress, on the thread of whoever wants to know it."""
+        self._progress = progress
+
+    def unwatch(self, progress: Callable[[], Progress | None]) -> None:
+        """Ask `progress` no more, unless another one has taken its place."""
+        if self._progress is progress:
+            self._progress = None
+
+    def progress(self) -> Progress | None:
+        """Return the progress, or None where it is not known."""
+        ask = self._progress
+        return None if ask is None else ask()
