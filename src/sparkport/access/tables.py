@@ -119,6 +119,7 @@ class GuardedTableBase:
     def unguarded(self, *privileges: Privilege) -> Table:
         """Return the table itself for a caller who may do all of this to all of it."""
         shape = self.current(Call(self._scope.rights.principal))
+        shape.check_unrestricted("this")
         for privilege in privileges:
             if privilege is Privilege.SELECT:
                 shape.check_all_readable("this")
@@ -128,7 +129,6 @@ class GuardedTableBase:
             else:
                 self.require(privilege)
         shape.check_all_shown("this")
-        shape.check_unrestricted("this")
         return self._table
 
     def require(self, privilege: Privilege) -> None:
