@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.access.shapes import Shape
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.predicates import Column, Expression, column_names, walk, weaken
+from sparkport.catalog.predicates import And, Column, Expression, column_names, walk, weaken
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import DirectReads, PlannedScan, ScanOptions, ScanSlice
 from sparkport.errors import PermissionDeniedError
@@ -71,7 +71,9 @@ def reading(shape: Shape, options: ScanOptions) -> Reading:
     # A row needs at least one column to be there.
     columns = columns or [column.name for column in shape.original if not is_rowid(column)][:1]
     limit = options.limit if options.filter is None and (options.limit or 0) > 0 else None
-    return Reading(shape, replace(checked, columns=tuple(columns), limit=None), shown, limit)
+    hint = And(tuple(part for part in (checked.filter, restriction.predicate) if part is not None))
+    inner = replace(checked, columns=tuple(columns), limit=None, filter=hint if hint.children else None)
+    return Reading(shape, inner, shown, limit)
 
 
 def _filter(shape: Shape, expression: Expression | None) -> Expression | None:

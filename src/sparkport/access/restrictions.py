@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from sparkport.access.conditions import evaluate_condition, parse_condition
 from sparkport.access.scope import Scope
 from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.catalog.call import Call
+from sparkport.catalog.predicates import Expression
 from sparkport.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -31,12 +33,13 @@ class Restriction:
     """What is kept from a caller of the rows of a table.
 
     `condition` is the row filter, None if there is none; `masks` has an expression for each masked column,
-    by its lower-case name.
+    by its lower-case name. `predicate` is the row filter once more, if it is of the simple kind.
     """
 
     table: str
     condition: str | None = None
     masks: dict[str, str] = field(default_factory=dict)
+    predicate: Expression | None = None
 
     def columns(self, names: list[str]) -> set[str]:
         """Return the columns, in lower case, that are needed to show these columns of the rows."""
@@ -59,6 +62,9 @@ class Restriction:
         """Return for each row whether the caller may see it."""
         if self.condition is None:
             return pa.array([True] * batch.num_rows)
+        verdicts = None if self.predicate is None else evaluate_condition(self.predicate, batch)
+        if verdicts is not None:
+            return pc.fill_null(verdicts, fill_value=False)
         return pc.fill_null(self._evaluated(call, self.condition, batch, _BOOLEAN), fill_value=False)
 
     def masked(self, call: Call, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -125,4 +131,6 @@ def restriction_of(scope: Scope, schema: str, table: str, arrow_schema: pa.Schem
         mask = next((one for one in masks if one.pattern.matches((*path, column))), None)
         if mask is not None:
             expressions[column.lower()] = personal(mask.expression)
-    return Restriction(name, condition, expressions) if condition or expressions else None
+    if not condition and not expressions:
+        return None
+    return Restriction(name, condition, expressions, parse_condition(condition) if condition else None)
