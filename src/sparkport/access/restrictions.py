@@ -53,8 +53,11 @@ class Restriction:
         """Return the rows that the caller may see."""
         if self.condition is None or not batch.num_rows:
             return batch
+        seen = self.seen(call, batch)
+        if seen.true_count == batch.num_rows:
+            return batch
         try:
-            return batch.filter(self.seen(call, batch))
+            return batch.filter(seen)
         except pa.ArrowNotImplementedError as error:
             raise self._failed(f"Arrow cannot filter these columns: {error}") from None
 
