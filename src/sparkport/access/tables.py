@@ -116,6 +116,13 @@ class GuardedTableBase:
         checked = self.reading(call, options)
         return checked.rows(call, self._table.scan(call, checked.options))
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The row filters and masks that apply to the caller, by their lines in the access file."""
+        rights, path = self._scope.rights, (self._scope.catalog, self._schema, self.name)
+        filters = [f"filter at line {one.line}" for one in rights.filters(path)]
+        return (*filters, *(f"mask at line {one.line}" for one in rights.masks_in(path)))
+
     def unguarded(self, *privileges: Privilege) -> Table:
         """Return the table itself for a caller who may do all of this to all of it."""
         shape = self.current(Call(self._scope.rights.principal))

@@ -29,6 +29,7 @@ from sparkport.config import ServeConfig
 from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
+from sparkport.flight.audit import AuditLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
@@ -71,6 +72,8 @@ class Server:
     `insecure_network=True`.
     `access` is a file with roles, grants, row filters and masks: with it a caller may do only what the file
     grants; without it everybody may do everything. It is read again when it changes.
+    `audit` is a file, or `stdout`, that gets a line of JSON for each call; with `audit_required` calls are
+    refused while it cannot be written.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
@@ -98,6 +101,8 @@ class Server:
         jwt_claim: str = "sub",
         jwt_roles_claim: str | None = None,
         access: str | Path | None = None,
+        audit: str | Path | None = None,
+        audit_required: bool = False,
         tls_cert: str | Path | None = None,
         tls_key: str | Path | None = None,
         tls_client_ca: str | Path | None = None,
@@ -146,6 +151,7 @@ class Server:
             actions=actions,
             offers_sql=sql,
             policies=self._policies,
+            audit=_audit_log(audit, is_required=audit_required),
         )
         own = self._own_tokens(tokens, jwt_rules)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
@@ -229,6 +235,14 @@ def _jwt_rules(
         return JwtRules(issuer, audience, keys, claim, roles_claim)
     if issuer or audience or keys:
         raise ConfigError("access tokens need all three: --jwt-issuer, --jwt-audience and --jwt-keys")
+    return None
+
+
+def _audit_log(target: str | Path | None, *, is_required: bool) -> AuditLog | None:
+    if target is not None:
+        return AuditLog(str(target), is_required=is_required)
+    if is_required:
+        raise ConfigError("an audit that is required needs a place: give --audit too")
     return None
 
 

@@ -35,6 +35,12 @@ class Privilege(enum.StrEnum):
 class GuardedTable(Table, Protocol):
     """A table as a caller may see it."""
 
+    @property
+    @abstractmethod
+    def policies(self) -> tuple[str, ...]:
+        """The row filters and masks that apply to the caller, for the audit log."""
+        raise NotImplementedError
+
     @abstractmethod
     def unguarded(self, *privileges: Privilege) -> Table:
         """Return the table itself for a caller who may do all of this to all of its rows and columns.

@@ -9,6 +9,7 @@ from typing import NoReturn, Protocol, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guards import GuardedTable
 from sparkport.catalog.scan import SchemaRequest, TimePoint
 from sparkport.catalog.tables import Catalog, DynamicSchemaTable, Schema, Table, VersionedTable
 from sparkport.errors import InvalidRequestError, NotFoundError
@@ -49,10 +50,13 @@ def find_schema(call: Call, catalog: Catalog, name: str) -> Schema:
 def find_table(call: Call, schema: Schema, name: str) -> Table:
     """Return the table, whatever the letter case of `name`."""
     table = schema.table(call, name)
-    if table is not None:
-        return table
-    tables = schema.tables(call)
-    return same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+    if table is None:
+        tables = schema.tables(call)
+        table = same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+    call.meter.tables[f"{schema.name}.{table.name}"] = (
+        table.policies if isinstance(table, GuardedTable) else ()
+    )
+    return table
 
 
 def find_column(arrow_schema: pa.Schema, name: str) -> int:

@@ -111,6 +111,22 @@ def serve(
             help="Who may do what (TOML): roles, grants, row filters and masks; changes count at once.",
         ),
     ] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_AUDIT",
+            metavar="FILE|stdout",
+            help="Append a line of JSON for each call: who did what to which tables.",
+        ),
+    ] = None,
+    audit_required: Annotated[
+        bool,
+        typer.Option(
+            "--audit-required",
+            envvar="SPARKPORT_AUDIT_REQUIRED",
+            help="Refuse calls while the audit log cannot be written.",
+        ),
+    ] = False,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
@@ -416,6 +432,8 @@ def serve(
             jwt_claim=jwt_claim,
             jwt_roles_claim=jwt_roles_claim,
             access=access,
+            audit=audit,
+            audit_required=audit_required,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,

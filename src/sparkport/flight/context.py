@@ -12,6 +12,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.tables import Catalog, Table
 from sparkport.errors import NotFoundError
+from sparkport.flight.audit import AuditLog
 from sparkport.flight.new_tables import NewTables
 from sparkport.flight.prepared_statements import PreparedStatements
 from sparkport.flight.presentation.listing_cache import ListingCache
@@ -46,6 +47,7 @@ class ServerContext:
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)
     offers_sql: bool = True
+    audit: AuditLog | None = None
     policies: Policies | None = None
     """Who may do what; None if everybody may do everything. Nothing but this class reaches for `catalogs`."""
 

@@ -193,6 +193,7 @@ def do_get(context: ServerContext, request: Request, ticket: Ticket) -> Iterator
     if ticket.row_count is not None and _may_count(context, request, table, ticket):
         yield from _placeholder_rows(request, table, ticket, ticket.row_count)
         return
+    request.access_log.columns = ticket.columns
     plan = context.plans.get(call, table, ticket)
     arrow_schema = plan.arrow_schema(call)
     sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
