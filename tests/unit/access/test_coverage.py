@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import sparkport.catalog
+import sparkport.flight
 from sparkport.access import catalogs, schemas, tables
 from sparkport.catalog import Call, Catalog, CreateSchemaOptions, CreateTableOptions, Schema, Table
 from sparkport.catalog.guards import GuardedCatalog, GuardedTable
@@ -64,3 +67,15 @@ def test_guards_can_do_what_they_guard() -> None:
             one for one in parts if isinstance(inner, one)
         ]
         assert not hasattr(type(guarded), "__getattr__")
+
+
+def test_handlers_ask_for_catalogs_as_the_caller_sees_them() -> None:
+    """Nothing in the front but its context reaches for the catalogs themselves: a dialect cannot forget it."""
+    root = Path(sparkport.flight.__file__).parent
+    reaching = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"\bcatalogs\.(get|items|find)\(", path.read_text())
+    ]
+
+    assert reaching == ["context.py"]
