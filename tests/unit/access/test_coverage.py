@@ -70,7 +70,7 @@ def test_guards_can_do_what_they_guard() -> None:
 
 
 def test_handlers_ask_for_catalogs_as_the_caller_sees_them() -> None:
-    """Nothing in the front but its context reaches for the catalogs themselves: a dialect cannot forget it."""
+    """Nothing in the front but its context reaches for the catalogs: a new dialect cannot forget it."""
     root = Path(sparkport.flight.__file__).parent
     reaching = [
         str(path.relative_to(root))
