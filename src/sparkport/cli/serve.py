@@ -99,6 +99,14 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
+    ticket_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TICKET_KEY_FILE",
+            metavar="FILE",
+            help="Take the tickets of all servers with this key, the first line of a file.",
+        ),
+    ] = None,
     tls_cert: Annotated[
         Path | None,
         typer.Option(
@@ -403,6 +411,7 @@ def serve(
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
             insecure_network=insecure_network,
+            ticket_key_file=ticket_key_file,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,
