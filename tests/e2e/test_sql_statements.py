@@ -119,6 +119,12 @@ def test_transactions_are_seen_by_themselves_until_they_are_committed(plain: Fli
     assert outside == [{"n": 2}]
     assert query(plain, "SELECT id FROM t WHERE id > 9") == [{"id": 10}]
     assert sql_info(plain, [SqlInfo.SERVER_TRANSACTION]) == {SqlInfo.SERVER_TRANSACTION: 1}
+    (late,) = action(plain, "BeginTransaction", begin)
+    late_id = sql.ActionBeginTransactionResult.FromString(late).transaction_id
+    update(plain, "INSERT INTO t VALUES (12, 'x')")
+    first = query(plain, "SELECT count(*) AS n FROM t", transaction_id=late_id)
+    update(plain, "INSERT INTO t VALUES (13, 'x')")
+    assert first == query(plain, "SELECT count(*) AS n FROM t", transaction_id=late_id) == [{"n": 4}]
     for wrong in (ids[1], b"nothing", b"\xff"):
         assert refusal(lambda: update(plain, "DELETE FROM t", transaction_id=wrong))[0] in {  # noqa: B023
             "FAILED_PRECONDITION",

@@ -215,7 +215,7 @@ class Call:
         return True
 
     @contextlib.contextmanager
-    def holding(self, lock: threading.Lock) -> Iterator[None]:
+    def holding(self, lock: threading.Lock | threading.RLock) -> Iterator[None]:
         """Hold a lock while the block runs. Raises what `check` does while it waits for the lock."""
         while not lock.acquire(timeout=_POLL_SECONDS):
             self.check()

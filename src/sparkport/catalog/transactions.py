@@ -29,11 +29,18 @@ class TransactionMode(enum.StrEnum):
     """Statements are seen by the transaction alone until it is committed as a whole."""
     STAGED_UNTIL_FAILURE = "staged_until_failure"
     """The same, and the first statement that fails aborts the transaction."""
+    STAGED_FROM_FIRST_USE = "staged_from_first_use"
+    """As `STAGED`, but what is seen is fixed by the first statement: drivers begin the next transaction as
+    soon as one ends, however long nothing follows."""
 
     @property
     def is_staged(self) -> bool:
         """Whether statements are seen by the transaction alone until it is committed."""
-        return self in {TransactionMode.STAGED, TransactionMode.STAGED_UNTIL_FAILURE}
+        return self in {
+            TransactionMode.STAGED,
+            TransactionMode.STAGED_UNTIL_FAILURE,
+            TransactionMode.STAGED_FROM_FIRST_USE,
+        }
 
     @property
     def ends_with_failure(self) -> bool:

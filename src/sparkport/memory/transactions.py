@@ -20,9 +20,9 @@ from sparkport.toolkit.transaction_registry import TransactionRegistry
 
 @dataclass(slots=True)
 class _Detail:
-    """What a transaction sees and has staged."""
+    """What a transaction sees and has staged; without a `sequence` it has not been used yet."""
 
-    sequence: int = 0
+    sequence: int | None = None
     own: dict[str, int] = field(default_factory=dict)
     staged: dict[str, tuple[StagingTable, StagedTable]] = field(default_factory=dict)
     held: list[Reservation] = field(default_factory=list)
@@ -71,10 +71,18 @@ class MemoryTransactions(TransactionManager):
         )
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
-        """Start a transaction that sees what is committed now."""
+        """Start a transaction that sees what is committed now, or when it is first used."""
+        detail = _Detail()
+        if mode is not TransactionMode.STAGED_FROM_FIRST_USE:
+            self._sequence(detail)
+        return self._registry.begin(call, mode, detail)
+
+    def _sequence(self, detail: _Detail) -> int:
+        """Return the commit up to which a transaction sees others: the last one if this is its first use."""
         with self._commits.lock:
-            sequence = self._commits.sequence
-        return self._registry.begin(call, mode, _Detail(sequence))
+            if detail.sequence is None:
+                detail.sequence = self._commits.sequence
+            return detail.sequence
 
     def transaction_mode(self, call: Call, transaction_id: str) -> TransactionMode:
         """Return how an active transaction was begun."""
@@ -128,7 +136,7 @@ class MemoryTransactions(TransactionManager):
             return history.as_written(transaction.own[table_id])
         # A table made after the transaction began is most likely its own: CREATE
         # TABLE carries no transaction id, yet the statements after it must see it.
-        return history.as_of(transaction.sequence) or history.newest
+        return history.as_of(self._sequence(transaction)) or history.newest
 
     def changes_by_others(self, call: Call, history: History, base: Version) -> list[Version]:
         """Return what others committed since the call's transaction took its snapshot.
@@ -137,7 +145,8 @@ class MemoryTransactions(TransactionManager):
         """
         if call.transaction_id is None:
             return []
-        snapshot = history.as_of(self._registry.active(call, call.transaction_id).detail.sequence) or base
+        transaction = self._registry.active(call, call.transaction_id).detail
+        snapshot = history.as_of(self._sequence(transaction)) or base
         return [later for later in history.since(snapshot) if later.writer != call.transaction_id]
 
     def stage(self, call: Call, table: StagingTable, change: Change, held: Reservation) -> int | None:

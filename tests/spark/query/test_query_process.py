@@ -17,6 +17,7 @@ from sparkport.errors import CancelledError, DeadlineExceededError, InvalidReque
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.query.function import Query
 from sparkport.spark.query.process import ProcessRunner
+from sparkport.spark.query.tables import NamedTable
 from sparkport.spark.session.host import SparkHost
 from tests.e2e.spark.lake import await_gone, command, descendants
 
@@ -31,7 +32,7 @@ _MANY = "SELECT id FROM range(0, 100000000, 1, 8)"
 def runner(catalog: SparkCatalog, spark_host: SparkHost) -> Iterator[ProcessRunner]:
     """Return a process with a Spark of its own that has answered a query."""
     made = ProcessRunner(spark_host.settings, catalog._scalars.pickled)
-    assert made.table_names(Call(timeout=200), "SELECT * FROM a.b") == [("a", "b")]
+    assert made.table_names(Call(timeout=200), "SELECT * FROM a.b") == [NamedTable(("a", "b"))]
     yield made
     made.stop()
 

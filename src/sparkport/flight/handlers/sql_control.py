@@ -18,10 +18,10 @@ def begin_transaction(context: ServerContext, request: Request, body: None) -> s
     manager = _manager(context, request)
     if not offers_staged_sql(manager):
         raise PreconditionError(
-            "statements in SQL do not take part in transactions on this engine; use autocommit, or the JSON"
-            " dialect"
+            "statements in SQL do not take part in transactions here; use autocommit: on Spark, transactions"
+            " need a warehouse on a local disk"
         )
-    return manager.begin_transaction(request.call, TransactionMode.STAGED)
+    return manager.begin_transaction(request.call, TransactionMode.STAGED_FROM_FIRST_USE)
 
 
 def end_transaction(context: ServerContext, request: Request, body: EndTransaction) -> None:

@@ -49,7 +49,8 @@ from sparkport.spark.functions.catalog_functions import (
     spark_sql,
 )
 from sparkport.spark.functions.dropped import UndropTable
-from sparkport.spark.statements.spark_sql import SparkSql
+from sparkport.spark.statements.spark_sql import SparkSql, is_definition
+from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.user_functions import SparkScalars
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
@@ -99,20 +100,21 @@ class SparkCatalog(DynamicCatalog):
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
         """Analyse a query in Spark SQL."""
-        self.engine.transactions.refuse_in_staged(call, "a query in Spark SQL")
         return self._sql.describe(call, statement, parameters)
 
     def query_sql(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> pa.RecordBatchReader:
         """Run a query in Spark SQL."""
-        self.engine.transactions.refuse_in_staged(call, "a query in Spark SQL")
         return self._sql.query(call, statement, parameters)
 
     def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
         """Run a statement of Spark SQL that returns no rows."""
-        self.engine.transactions.refuse_in_staged(call, "a statement in Spark SQL")
-        return self._sql.update(call, statement, parameters)
+        transactions = self.engine.transactions
+        with transactions.one_statement(call):
+            if is_definition(statement):
+                transactions.refuse_in_staged(call, first_word(statement.text))
+            return self._sql.update(call, statement, parameters)
 
     def offload(self, function: Offloadable) -> Offloaded:
         """Let Spark run a user's function, and know it by name."""

@@ -18,7 +18,8 @@ from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoun
 from sparkport.spark.external.table import decoded_rows, exact_schema
 from sparkport.spark.query.runner import NAME, QueryRunner
 from sparkport.spark.query.session import check_plain, read_json
-from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.query.tables import NamedTable, QueryTable
+from sparkport.spark.query.transaction_tables import Columns, bound_table, check_versions
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.toolkit.bounded_cache import BoundedCache
@@ -29,7 +30,7 @@ _SPARK_CATALOG = "spark_catalog"
 _MAX_REMEMBERED = 256
 _MAX_REMEMBERED_LENGTH = 1 << 14
 
-_Analysed = tuple[str, tuple[tuple[QueryTable, int], ...]]
+_Analysed = tuple[str, tuple[Columns, ...]]
 
 Plan = Sequence[Mapping[str, Any]]
 """The nodes of a parsed statement as Spark writes them in JSON, parents first."""
@@ -39,7 +40,8 @@ class Query:
     """Lets Spark run a query, whose columns are known from its analysis.
 
     A column that is passed on as it is keeps the type that clients know it by; one that is
-    computed has the type that Spark gives it. Tables are read at their newest version.
+    computed has the type that Spark gives it. Tables are read at their newest version, and within a staged
+    transaction as that sees them.
     """
 
     name = NAME
@@ -50,7 +52,7 @@ class Query:
         self._catalog = catalog
         self._runner = runner
         self._max_seconds = max_seconds
-        self._names: BoundedCache[str, tuple[tuple[str, ...], ...]] = BoundedCache(_MAX_REMEMBERED)
+        self._names: BoundedCache[str, tuple[NamedTable, ...]] = BoundedCache(_MAX_REMEMBERED)
         self._schemas: BoundedCache[_Analysed, str] = BoundedCache(_MAX_REMEMBERED)
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
@@ -85,9 +87,10 @@ class Query:
             names = tuple(self._runner.table_names(call, sql))
             if is_short:
                 self._names.put(sql, names)
-        found = [self._find(call, name) for name in names]
-        tables = [table for table, _ in found]
-        known = (sql, tuple(found))
+        found = [bound_table(call, self._find(call, name.path), name) for name in names]
+        tables = list(dict.fromkeys(table for table, _ in found))
+        check_versions(tables)
+        known = (sql, tuple(columns for _, columns in found))
         spark_schema = self._schemas.get(known)
         if spark_schema is None:
             spark_schema = self._runner.spark_schema(call, sql, tables)
@@ -111,8 +114,8 @@ class Query:
                 " (--query-timeout)"
             ) from error
 
-    def _find(self, call: Call, name: tuple[str, ...]) -> tuple[QueryTable, int]:
-        """Return the table of the warehouse that a name in a query means, and its newest version."""
+    def _find(self, call: Call, name: tuple[str, ...]) -> DeltaTable:
+        """Return the table of the warehouse that a name in a query means."""
         match name:
             case (table,):
                 schema = DEFAULT_SCHEMA
@@ -126,9 +129,7 @@ class Query:
         assert isinstance(delta_table, DeltaTable)
         check_plain(delta_table.schema)
         check_plain(delta_table.name)
-        header = delta_table.versions.header()
-        named = QueryTable(delta_table.schema, delta_table.name, delta_table.root, header.metadata.table_id)
-        return named, header.version
+        return delta_table
 
 
 class DisabledQuery:
@@ -162,7 +163,13 @@ def _limit_time(call: Call, max_seconds: float) -> Call:
     """Return a call that ends when this one does, or after `max_seconds`."""
     remaining = call.remaining()
     seconds = max_seconds if remaining is None else min(remaining, max_seconds)
-    limited = Call(call.principal, timeout=seconds, trace_id=call.trace_id, meter=call.meter)
+    limited = Call(
+        call.principal,
+        transaction_id=call.transaction_id,
+        timeout=seconds,
+        trace_id=call.trace_id,
+        meter=call.meter,
+    )
     call.on_cancel(limited.cancel)
     return limited
 

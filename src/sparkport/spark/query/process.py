@@ -18,7 +18,7 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import UnavailableError
 from sparkport.spark.query.messages import End, Failure, Request, Start, receive, send
 from sparkport.spark.query.runner import QueryRunner
-from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.query.tables import NamedTable, QueryTable
 from sparkport.spark.session.process import child_environment
 from sparkport.spark.session.settings import SparkSettings
 
@@ -54,7 +54,7 @@ class ProcessRunner(QueryRunner):
         """Return the plan of any statement."""
         return str(next(self._answers(call, Request(sql, call.remaining(), wants_plan=True))))
 
-    def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
+    def table_names(self, call: Call, sql: str) -> list[NamedTable]:
         """Return the names of the tables in a query."""
         return list(next(self._answers(call, Request(sql, call.remaining()))))
 

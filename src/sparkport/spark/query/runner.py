@@ -17,7 +17,7 @@ from sparkport.errors import SparkportError
 from sparkport.spark.errors import client_statement_error
 from sparkport.spark.external.table import stored_rows
 from sparkport.spark.query.session import QuerySessions
-from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.query.tables import NamedTable, QueryTable
 from sparkport.spark.session.jobs import Jobs
 
 NAME = "query"
@@ -34,7 +34,7 @@ class QueryRunner(Protocol):
         """
 
     @abstractmethod
-    def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
+    def table_names(self, call: Call, sql: str) -> list[NamedTable]:
         """Return the names of the tables in a query, which is parsed and checked but not analysed.
 
         Raises the errors of `query_rules.check_parsed`.
@@ -69,7 +69,7 @@ class SessionRunner(QueryRunner):
                 call, NAME, lambda session: self._sessions.beside(call, session).parsed(sql)
             )
 
-    def table_names(self, call: Call, sql: str) -> list[tuple[str, ...]]:
+    def table_names(self, call: Call, sql: str) -> list[NamedTable]:
         """Return the names of the tables in a query."""
         with _statement():
             return self._jobs.run(

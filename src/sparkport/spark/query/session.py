@@ -15,7 +15,7 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
-from sparkport.spark.query.tables import QueryTable, TableBindings
+from sparkport.spark.query.tables import NamedTable, QueryTable, TableBindings
 from sparkport.spark.sql_names import literal, quoted
 
 # Names in Spark's own catalog have nothing else in them.
@@ -78,12 +78,12 @@ class QuerySession:
             state = self.session._jsparkSession.sessionState()  # noqa: SLF001
             return str(state.sqlParser().parsePlan(sql).toJSON())
 
-    def table_names(self, sql: str) -> list[tuple[str, ...]]:
+    def table_names(self, sql: str) -> list[NamedTable]:
         """Return the names of the tables in a query that may be analysed. Raises for what is not allowed."""
         with self._active():
             return list(dict.fromkeys(self._parsed_names(sql)))
 
-    def _parsed_names(self, sql: str) -> list[tuple[str, ...]]:
+    def _parsed_names(self, sql: str) -> list[NamedTable]:
         """Return the names of the tables in a query that may be analysed.
 
         What WITH and WINDOW name is put in its place. None of this looks anything up or computes anything.
@@ -94,7 +94,7 @@ class QuerySession:
         plan = jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan)  # type: ignore[union-attr]
         plan = state.analyzer().WindowsSubstitution().apply(plan)
         count = rules.check_parsed(read_json(plan.toJSON()), self.functions)
-        names = [_name(relation) for relation in _relations(plan)]
+        names = list(_relations(plan))
         if len(names) != count:
             raise PermissionDeniedError("query does not allow this way to name a table")
         return names
@@ -143,15 +143,15 @@ def _new_session(session: SparkSession) -> SparkSession:
     return SparkSession(context, java)
 
 
-def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (Java objects)
-    """Yield what names tables in a plan and its subqueries."""
+def _relations(plan: Any, *, is_versioned: bool = False) -> Iterator[NamedTable]:  # noqa: ANN401  (Java objects)
+    """Yield the tables that a plan and its subqueries name."""
     for part in (plan, *_to_list(plan.subqueriesAll())):
         for leaf in _to_list(part.collectLeaves()):
             kind = leaf.nodeName()
             if kind == "RelationTimeTravel":
-                yield from _relations(leaf.relation())
+                yield from _relations(leaf.relation(), is_versioned=True)
             elif kind == "UnresolvedRelation":
-                yield leaf
+                yield NamedTable(_name(leaf), is_versioned)
 
 
 def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)

@@ -14,13 +14,25 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table as a query names it: with `is_versioned` at a version or time that the query gives too."""
+
+    path: tuple[str, ...]
+    is_versioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class QueryTable:
-    """A table that a query may read; `table_id` tells it from others that were in its folder before."""
+    """A table that a query may read; `table_id` tells it from others that were in its folder before.
+
+    With `is_private` the folder has a log for one transaction.
+    """
 
     schema: str
     name: str
     root: str
     table_id: str
+    is_private: bool = False
 
     @property
     def key(self) -> Key:

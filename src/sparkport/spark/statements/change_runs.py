@@ -99,17 +99,29 @@ def run(call: Call, queries: Queries, lowered: Lowered, values: pa.RecordBatch |
     """Run a change with `count` parameters, for all rows of them at once; return how many rows changed."""
     value_rows(None if values is None else values.slice(0, 0), count)
     statement = lowered.begin()
-    seen: list[np.ndarray] = []
     with committed(statement, call.check) as outcome:
-        for batch in _rows(call, queries, lowered, values, count):
-            if lowered.is_unique:
-                seen.append(batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False))
-            statement.write(lowered.conform(batch))
-        if seen and len(np.unique(ids := np.concatenate(seen))) < len(ids):
-            raise InvalidRequestError(
-                "MERGE would change a row more than once: several rows of the source match it"
-            )
+        fill(call, queries, lowered, statement, values, count)
     return outcome.affected_rows
+
+
+def fill(
+    call: Call,
+    queries: Queries,
+    lowered: Lowered,
+    statement: Statement,
+    values: pa.RecordBatch | None = None,
+    count: int = 0,
+) -> None:
+    """Give the rows of a change to its statement."""
+    seen: list[np.ndarray] = []
+    for batch in _rows(call, queries, lowered, values, count):
+        if lowered.is_unique:
+            seen.append(batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False))
+        statement.write(lowered.conform(batch))
+    if seen and len(np.unique(ids := np.concatenate(seen))) < len(ids):
+        raise InvalidRequestError(
+            "MERGE would change a row more than once: several rows of the source match it"
+        )
 
 
 def _rows(
@@ -203,7 +215,8 @@ def _target(call: Call, table: DeltaTable) -> Target:
     check_plain(table.versions.schema)
     check_plain(table.name)
     snapshot = table.versions.at(call, None)
-    if snapshot.state.own_writes:
+    is_staged = table.versions.engine.transactions.is_staged(call)
+    if snapshot.state.own_writes and not is_staged:
         raise UnsupportedOperationError(
             "table", table.name, "changes in Spark SQL of rows that the same transaction has changed"
         )
@@ -211,7 +224,7 @@ def _target(call: Call, table: DeltaTable) -> Target:
     return Target(
         table.versions.schema,
         table.name,
-        snapshot.version,
+        None if is_staged else snapshot.version,
         table.versions.pin(call, snapshot).value,
         tuple(field for field in fields if ROWID_KEY not in field.metadata),
         without_rowid(snapshot.arrow_schema),

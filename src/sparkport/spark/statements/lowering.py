@@ -24,12 +24,13 @@ _DEFAULT = "DEFAULT"
 class Target:
     """The table that a change writes to: one version of it, its columns and the column of its row ids.
 
-    `snapshot` names the version to the table. Without a `rowid` the change can be described, but not run.
+    `snapshot` names the version to the table. Without a `version` it is what a transaction sees, as queries
+    do anyway. Without a `rowid` the change can be described, but not run.
     """
 
     schema: str
     name: str
-    version: int
+    version: int | None
     snapshot: str
     fields: tuple[SparkField, ...]
     columns: pa.Schema
@@ -38,7 +39,8 @@ class Target:
     def written(self, alias: str) -> str:
         """Return the table as it is written after FROM."""
         named = f" AS {quoted(alias)}" if alias else ""
-        return f"{quoted(self.schema, self.name)} VERSION AS OF {self.version}{named}"
+        version = "" if self.version is None else f" VERSION AS OF {self.version}"
+        return f"{quoted(self.schema, self.name)}{version}{named}"
 
     def row_id(self, alias: str) -> str:
         """Return the row id as it is written after SELECT; a column of the table itself would be hidden."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.dml import Statement
 from sparkport.catalog.transactions import TransactionMode
 from sparkport.errors import ConflictError, UnsupportedOperationError
 from sparkport.spark.commit.conflicts import FinalConflictError, retry_on_conflict
-from sparkport.spark.statements.change_runs import Queries, lower, run
+from sparkport.spark.statements.change_runs import Queries, fill, lower
 from sparkport.spark.statements.changes import MergeDelete, MergeInsert, MergePart, MergeUpdate, Several
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.write.staged_table import reason_against, staged_table
@@ -19,33 +20,32 @@ _MAX_TRIES = 4
 
 
 def run_several(call: Call, queries: Queries, change: Several, table: DeltaTable) -> int:
-    """Run changes as a staged transaction, again if others were faster; return how many rows changed.
+    """Run changes as one statement of the call's staged transaction, or else as one of their own.
 
-    Raises ConflictError after some tries, and UnsupportedOperationError for a table that cannot be written to
-    in a transaction.
+    One of their own is begun again if others were faster. Returns how many rows changed. Raises ConflictError
+    after some tries, and UnsupportedOperationError for a table that cannot be written to in a transaction.
     """
-    if call.transaction_id is not None or call.idempotency_key is not None:
+    if call.idempotency_key is not None:
         raise UnsupportedOperationError(
-            "table", table.name, "MERGE and INSERT OVERWRITE in a transaction or with an idempotency key"
+            "table", table.name, "MERGE and INSERT OVERWRITE with an idempotency key"
+        )
+    if table.versions.engine.transactions.is_staged(call):
+        return _run_inside(call, queries, change, table, is_exact=False)
+    if call.transaction_id is not None:
+        raise UnsupportedOperationError(
+            "table", table.name, "MERGE and INSERT OVERWRITE in a transaction of DuckDB's"
         )
     return retry_on_conflict(call, lambda _: _run_once(call, queries, change, table), max_tries=_MAX_TRIES)
 
 
 def _run_once(call: Call, queries: Queries, change: Several, table: DeltaTable) -> int:
-    operations = {_operation(part) for part in change.parts}
-    if operations != {"INSERT"}:
+    if any(_operation(part) != "INSERT" for part in change.parts):
         table.begin_delete(call, returning=False).abort()  # gives ids to the rows that have none
     transactions = table.versions.engine.transactions
     transaction = transactions.begin_transaction(call, TransactionMode.STAGED)
     inside = call.in_transaction(transaction)
     try:
-        _check_possible(inside, table, operations)
-        staged = staged_table(inside, table.versions, "MERGE")
-        assert staged is not None
-        staged.is_exact = True
-        # All queries read the rows as they are before the first of them is changed.
-        parts = [lower(inside, queries, part, table, is_run=False) for part in change.parts]
-        affected = sum(run(call, queries, part, None, 0) for part in parts)
+        affected = _run_inside(inside, queries, change, table, is_exact=True)
         transactions.commit_transaction(inside, transaction)
     except BaseException as error:
         transactions.rollback_transaction(call.detached(), transaction)
@@ -54,6 +54,29 @@ def _run_once(call: Call, queries: Queries, change: Several, table: DeltaTable) 
             raise ConflictError(table.name, "others changed its rows each time") from error
         raise
     return affected
+
+
+def _run_inside(call: Call, queries: Queries, change: Several, table: DeltaTable, *, is_exact: bool) -> int:
+    """Run changes within a staged transaction: all of them or none."""
+    transactions = table.versions.engine.transactions
+    _check_possible(call, table, {_operation(part) for part in change.parts})
+    staged = staged_table(call, table.versions, "MERGE")
+    assert staged is not None
+    staged.is_exact = staged.is_exact or is_exact
+    statements: list[Statement] = []
+    try:
+        # All queries read the rows as they are before the first of them is changed.
+        for part in change.parts:
+            lowered = lower(call, queries, part, table, is_run=True)
+            statements.append(lowered.begin())
+            fill(call, queries, lowered, statements[-1])
+        with transactions.changing(call), staged.all_or_none():
+            call.check()
+            return sum(statement.commit() for statement in statements)
+    except BaseException:
+        for statement in statements:
+            statement.abort()
+        raise
 
 
 def _check_possible(call: Call, table: DeltaTable, operations: Iterable[str]) -> None:

@@ -174,6 +174,11 @@ class SparkSql:
         return types
 
 
+def is_definition(statement: SqlStatement) -> bool:
+    """Return whether a statement defines or maintains tables, which no transaction can undo."""
+    return first_word(statement.text) in _DEFINITIONS
+
+
 def _first_values(parameters: pa.RecordBatch | None, count: int) -> list[object]:
     if parameters is not None and parameters.num_rows:
         return _rows(parameters.slice(0, 1))[0]

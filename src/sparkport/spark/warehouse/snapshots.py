@@ -23,6 +23,7 @@ from sparkport.errors import (
 from sparkport.spark.commit.conflicts import Basis
 from sparkport.spark.commit.journal import Journal, UnfinishedTransactionError
 from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.private_log import PrivateLog
 from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
@@ -128,7 +129,10 @@ class _View:
     advanced: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     scanned: set[tuple[str, str, int]] = field(default_factory=set)
     staged: dict[tuple[str, str], StagedChanges] = field(default_factory=dict)
-    changing: threading.Lock = field(default_factory=threading.Lock)  # statements run one after the other
+    logs: dict[str, PrivateLog] = field(default_factory=dict)
+    # Statements in SQL run one after the other; all of them are staged so.
+    running: threading.Lock = field(default_factory=threading.Lock)
+    changing: threading.RLock = field(default_factory=threading.RLock)
     is_publishing: bool = False
 
     def begin_at(self, listing: Listing) -> None:
@@ -146,6 +150,8 @@ class _View:
         if not self.is_publishing:
             for staged in self.staged.values():
                 staged.discard()
+            for log in self.logs.values():
+                log.discard()
 
 
 class SparkTransactions(TransactionManager):
@@ -154,9 +160,6 @@ class SparkTransactions(TransactionManager):
     The snapshot is taken at the transaction's first use. A transaction that is idle for
     `idle_seconds` is aborted.
     """
-
-    offers_staged_sql = False
-    """Spark SQL reads newest versions, so that it would not see what a transaction sees."""
 
     def __init__(
         self, warehouse: Warehouse, journal: Journal | None, *, idle_seconds: float = 3600.0
@@ -172,20 +175,26 @@ class SparkTransactions(TransactionManager):
         self._reads_resumed = threading.Condition(self._lock)
         self._publish: Publish | None = None
 
+    @property
+    def offers_staged_sql(self) -> bool:
+        """Whether statements in SQL take part in transactions."""
+        return self._journal is not None
+
     def publish_by(self, publish: Publish) -> None:
         """Let staged changes be committed by a function of a higher layer."""
         self._publish = publish
 
     def begin_transaction(self, call: Call, mode: TransactionMode = TransactionMode.STATEMENT) -> str:
-        """Start a transaction; a staged one sees the moment in which it begins."""
+        """Start a transaction; a staged one sees the moment in which it begins, or is first used."""
         view = self._fresh_view()
         if mode.is_staged:
             if self._journal is None:
                 raise UnsupportedOperationError(
                     "engine", "spark", "staged transactions: the warehouse is not on a local disk"
                 )
-            with self._journal.reading(call):
-                view.listing = self._one_moment(call)
+            if mode is not TransactionMode.STAGED_FROM_FIRST_USE:
+                with self._journal.reading(call):
+                    view.listing = self._one_moment(call)
         return self._registry.begin(call, mode, view)
 
     def _one_moment(self, call: Call) -> Listing:
@@ -273,6 +282,34 @@ class SparkTransactions(TransactionManager):
                 found = view.staged.setdefault((schema, table), made)
         return found
 
+    def private_log(self, call: Call, state: DeltaSnapshot, make: Callable[[], PrivateLog]) -> PrivateLog:
+        """Return the log of a table for the call's transaction, with a state as its newest version.
+
+        The first time it is made by `make`.
+        """
+        assert call.transaction_id is not None
+        view = self._registry.active(call, call.transaction_id).detail
+        table_id = state.metadata.table_id
+        with self._lock:
+            log = view.logs.get(table_id)
+            if log is None:
+                log = view.logs[table_id] = make()
+        log.show(state)
+        if self._registry.find(call, call.transaction_id).detail is not view:  # it has ended meanwhile
+            log.discard()
+        self._registry.active(call, call.transaction_id)
+        return log
+
+    @contextlib.contextmanager
+    def one_statement(self, call: Call) -> Iterator[None]:
+        """Let the statements in SQL of a staged transaction run one after the other: each sees the last."""
+        if not self.is_staged(call):
+            yield
+            return
+        assert call.transaction_id is not None
+        with call.holding(self._registry.active(call, call.transaction_id).detail.running):
+            yield
+
     @contextlib.contextmanager
     def changing(self, call: Call) -> Iterator[None]:
         """Be the only statement of the call's staged transaction; it is active in the block."""
@@ -320,12 +357,14 @@ class SparkTransactions(TransactionManager):
         """Take the snapshot that the call's transaction sees, if it has one and this is its first use."""
         if call.transaction_id is None:
             return
-        view = self._registry.active(call, call.transaction_id).detail
+        entry = self._registry.active(call, call.transaction_id)
+        view = entry.detail
         if view.listing is not None:
             return
         # Not in the middle of a commit to several tables: all of them are changed, or none.
         with self._journal.reading(call) if self._journal else contextlib.nullcontext():
-            listing = self._warehouse.listing(fresh=True)
+            is_exact = entry.mode.is_staged
+            listing = self._one_moment(call) if is_exact else self._warehouse.listing(fresh=True)
         with self._lock:
             view.begin_at(listing)
 

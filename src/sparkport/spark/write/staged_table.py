@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -128,6 +128,16 @@ class StagedTable(StagedChanges):
         self._states.append(
             replace(state, files=kept, row_count=total_rows(kept), own_writes=len(self.writes))
         )
+
+    @contextlib.contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Forget the statements of the block if it fails; the caller keeps those of others out."""
+        count = self.count
+        try:
+            yield
+        except BaseException:
+            del self.writes[count:], self._states[count + 1 :]
+            raise
 
     def own_files(self) -> list[DataFile]:
         """Return the new files with what is left of their rows."""
