@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import hashlib
 import ipaddress
 import os
 import stat
@@ -18,6 +19,7 @@ from sparkport.errors import ConfigError
 _ON = frozenset({"1", "true", "t", "yes", "y", "on"})
 _OFF = frozenset({"0", "false", "f", "no", "n", "off"})
 _MAX_TOKEN_BYTES = 4096
+_MIN_KEY_CHARACTERS = 32
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WORDS: Mapping[type, str] = {
     bool: "true or false",
@@ -87,19 +89,36 @@ def read_token(token: str | None, file: Path | None, *, authenticate: bool) -> s
         raise ConfigError("--token and --token-file cannot be used together")
     if not authenticate:
         raise ConfigError("--token-file and --no-auth cannot be used together")
+    return _secret_line(file, f"the token file '{file}'")
+
+
+def read_ticket_key(file: Path) -> bytes:
+    """Return the key for tickets that the first line of a file stands for. Raises ConfigError."""
+    name = f"the ticket key file '{file}'"
+    line = _secret_line(file, name)
+    if len(line) < _MIN_KEY_CHARACTERS:
+        raise ConfigError(
+            f"{name} has fewer than {_MIN_KEY_CHARACTERS} characters in its first line; make one with:"
+            " openssl rand -base64 32"
+        )
+    return hashlib.sha256(line.encode()).digest()
+
+
+def _secret_line(file: Path, name: str) -> str:
+    """Return the first line of a file that nobody else may read. Raises ConfigError."""
     try:
         with file.open("rb") as opened:
             status = os.fstat(opened.fileno())
             line = opened.readline(_MAX_TOKEN_BYTES + 1).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ConfigError(f"the token file '{file}' cannot be read: {reason}") from error
+        raise ConfigError(f"{name} cannot be read: {reason}") from error
     if status.st_uid == os.getuid() and stat.S_ISREG(status.st_mode) and status.st_mode & _OF_OTHERS:
-        raise ConfigError(f"others can read the token file '{file}'; use: chmod 600 {file}")
+        raise ConfigError(f"others can read {name}; use: chmod 600 {file}")
     if not line:
-        raise ConfigError(f"the token file '{file}' has an empty first line")
+        raise ConfigError(f"{name} has an empty first line")
     if len(line) > _MAX_TOKEN_BYTES:
-        raise ConfigError(f"the token file '{file}' has more than {_MAX_TOKEN_BYTES} bytes in its first line")
+        raise ConfigError(f"{name} has more than {_MAX_TOKEN_BYTES} bytes in its first line")
     return line
 
 

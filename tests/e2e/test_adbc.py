@@ -132,6 +132,23 @@ def test_transactions_commit_and_roll_back(server: sparkport.Server, cursor: adb
     assert cursor.fetchall() == [(11,)]
 
 
+def test_closing_a_connection_ends_its_transaction(server: sparkport.Server, cursor: adbc.Cursor) -> None:
+    """A transaction that is open when its connection is closed is rolled back; those of others go on."""
+    transactions = server.catalogs.get(server.catalogs.default).transactions  # type: ignore[attr-defined]
+    cursor.execute("CREATE TABLE left_open (a BIGINT)")
+    with connect(server, autocommit=False) as other, other.cursor() as staying:
+        staying.execute("INSERT INTO left_open VALUES (1)")
+        with connect(server, autocommit=False) as leaving, leaving.cursor() as own:
+            own.execute("INSERT INTO left_open VALUES (2)")
+            before = transactions._registry._open["user"]
+        after = transactions._registry._open["user"]
+        other.commit()
+    cursor.execute("SELECT a FROM left_open")
+
+    assert before - after == 1
+    assert cursor.fetchall() == [(1,)]
+
+
 def test_a_wrong_token_is_refused(server: sparkport.Server) -> None:
     """Basic with another password than the token does not open a connection."""
     with pytest.raises(adbc.Error, match=r"(?i)unauthenticated|token"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import flight_sql_pb2 as sql
 from sparkport.protocol.sql_info import SqlInfo
-from tests.flight_client import Flight, refusal
+from tests.flight_client import Flight, refusal, table_of
 from tests.sql_client import action, descriptor, prepare, put, query, schema, sql_info, update
 
 FOREVER = "SELECT sum(hash(a.range + b.range)) AS s FROM range(10000000) a, range(100000) b"
@@ -292,3 +293,22 @@ def test_sql_can_be_switched_off(catalog: MemoryCatalog) -> None:
         assert refusal(lambda: update(flight, "DROP TABLE t"))[0] == "FAILED_PRECONDITION"
         assert refusal(lambda: prepare(flight, "SELECT 1"))[0] == "FAILED_PRECONDITION"
         assert sql_info(flight, [SqlInfo.SERVER_SQL]) == {SqlInfo.SERVER_SQL: False}
+
+
+def test_servers_with_one_key_take_each_others_tickets(tmp_path: Path) -> None:
+    """A ticket of one server is read at another with the same ticket key file, and nowhere else."""
+    key = tmp_path / "key"
+    key.write_text("a key of at least thirty-two characters")
+    key.chmod(0o600)
+    catalog = MemoryCatalog()
+    with (
+        sparkport.Server(catalog, port=0, token="one", ticket_key_file=key) as first,
+        sparkport.Server(catalog, port=0, token="two", ticket_key_file=key) as second,
+        sparkport.Server(catalog, port=0, token="three") as third,
+    ):
+        flights = [Flight(s.location, s.token, airport=False) for s in (first, second, third)]
+        info = flights[0].flight_info(descriptor(sql.CommandStatementQuery(query="SELECT 42 AS n")))
+        ticket = info.endpoint[0].ticket.ticket
+
+        assert table_of(flights[1].get(ticket)).to_pylist() == [{"n": 42}]
+        assert refusal(lambda: flights[2].get(ticket))[0] == "INVALID_ARGUMENT"

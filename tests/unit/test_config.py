@@ -11,6 +11,7 @@ from sparkport.config import (
     parse_conf,
     read_config_file,
     read_switches,
+    read_ticket_key,
     read_token,
 )
 from sparkport.errors import ConfigError
@@ -208,3 +209,23 @@ def test_token_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert str(caught.value) == f"the token file '{file}' cannot be read: No such file or directory"
     with pytest.raises(ConfigError, match=r"Is a directory$"):
         read_token(None, tmp_path, authenticate=True)
+
+
+def test_a_ticket_key_is_long_and_nobody_elses(tmp_path: Path) -> None:
+    """The first line stands for a key of 32 bytes; a short one, or one that others can read, is refused."""
+    file = tmp_path / "key"
+    file.write_text("k" * 44 + "\nmore\n")
+    file.chmod(0o600)
+    key = read_ticket_key(file)
+    file.write_text("k" * 44)
+
+    assert len(key) == 32
+    assert read_ticket_key(file) == key
+    file.write_text("k" * 31)
+    with pytest.raises(ConfigError, match="fewer than 32 characters"):
+        read_ticket_key(file)
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="others can read the ticket key file"):
+        read_ticket_key(file)
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_ticket_key(tmp_path / "none")

@@ -23,7 +23,7 @@ from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ServeConfig, is_loopback
+from sparkport.config import ServeConfig, is_loopback, read_ticket_key
 from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
@@ -69,6 +69,8 @@ class Server:
     `insecure_network=True`.
     `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
     `http_host` says otherwise.
+    Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
+    tickets are valid on servers with the same `token` that is given, and else on this one until it stops.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
     Unless structlog is configured already, warnings and errors are logged to standard error.
 
@@ -100,6 +102,7 @@ class Server:
         insecure_network: bool = False,
         http_host: str = "127.0.0.1",
         http_port: int | None = None,
+        ticket_key_file: str | Path | None = None,
     ) -> None:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
@@ -137,7 +140,7 @@ class Server:
             self.catalogs.replace(name, with_statement_functions(self.catalogs.get(name), self.statements))
         context = ServerContext(
             self.catalogs,
-            TicketSigner(None if token is None else _ticket_key(token)),
+            TicketSigner(_ticket_key(token, ticket_key_file)),
             statements=self.statements,
             resources=limits.resources(),
             actions=actions,
@@ -278,8 +281,13 @@ def _tls_files(
     return TlsFiles(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
 
 
-def _ticket_key(token: str) -> bytes:
-    """Return a key that stays the same after a restart; slow to compute, so that no token is guessed."""
+def _ticket_key(token: str | None, file: str | Path | None) -> bytes | None:
+    """Return a key that stays the same after a restart, None if nothing is given to make it of."""
+    if file is not None:
+        return read_ticket_key(Path(file))
+    if token is None:
+        return None
+    # Slow to compute, so that no token is guessed.
     return hashlib.scrypt(token.encode(), salt=b"sparkport tickets", n=1 << 14, r=8, p=1, dklen=32)
 
 

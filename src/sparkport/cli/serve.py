@@ -101,6 +101,14 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
+    ticket_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_TICKET_KEY_FILE",
+            metavar="FILE",
+            help="Take the tickets of all servers with this key, the first line of a file.",
+        ),
+    ] = None,
     tls_cert: Annotated[
         Path | None,
         typer.Option(
@@ -436,6 +444,7 @@ def serve(
             http_host=http_host,
             http_port=_http_port(context, port, http_port, http_host) if http else None,
             grace_seconds=drain_seconds,
+            ticket_key_file=ticket_key_file,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,

@@ -17,6 +17,7 @@ from sparkport.flight.presentation.tables import TableInfos
 from sparkport.flight.request import Request
 from sparkport.flight.running_queries import RunningQueries
 from sparkport.flight.scan_plans import ScanPlans
+from sparkport.flight.session_transactions import SessionTransactions
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
@@ -38,6 +39,7 @@ class ServerContext:
     new_tables: NewTables = field(default_factory=NewTables)
     prepared_statements: PreparedStatements = field(default_factory=PreparedStatements)
     running_queries: RunningQueries = field(default_factory=RunningQueries)
+    session_transactions: SessionTransactions = field(default_factory=SessionTransactions)
     statements: StatementRegistry = field(default_factory=StatementRegistry)
     stream_limits: Limits = field(default_factory=Limits)
     resources: Resources = UNLIMITED

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from sparkport.catalog.transactions import TransactionManager, TransactionMode, offers_staged_sql
-from sparkport.errors import PreconditionError
+from sparkport.errors import NotFoundError, PreconditionError, TransactionNotActiveError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
@@ -15,13 +17,16 @@ from sparkport.protocol.sql_sessions import Session
 def begin_transaction(context: ServerContext, request: Request, body: None) -> str:
     """Begin a transaction whose statements are seen by it alone until it is committed."""
     del body
-    manager = _manager(context, request)
+    catalog = _session(request).catalog or context.default_catalog(request)
+    manager = manager_of(context.catalogs.get(catalog))
     if not offers_staged_sql(manager):
         raise PreconditionError(
             "statements in SQL do not take part in transactions here; use autocommit: on Spark, transactions"
             " need a warehouse on a local disk"
         )
-    return manager.begin_transaction(request.call, TransactionMode.STAGED_FROM_FIRST_USE)
+    transaction_id = manager.begin_transaction(request.call, TransactionMode.STAGED_FROM_FIRST_USE)
+    context.session_transactions.began(request.call, transaction_id, catalog)
+    return transaction_id
 
 
 def end_transaction(context: ServerContext, request: Request, body: EndTransaction) -> None:
@@ -31,6 +36,7 @@ def end_transaction(context: ServerContext, request: Request, body: EndTransacti
         manager.commit_transaction(request.call, body.transaction_id)
     else:
         manager.rollback_transaction(request.call, body.transaction_id)
+    context.session_transactions.ended(request.call, body.transaction_id)
 
 
 def cancel(context: ServerContext, request: Request, tickets: list[bytes]) -> None:
@@ -63,8 +69,11 @@ def get_options(context: ServerContext, request: Request, body: bytes) -> Sessio
 
 
 def close_session(context: ServerContext, request: Request, body: bytes) -> None:
-    """End the session."""
-    del context, body
+    """End the session, and roll back the transactions that are still open on its connection."""
+    del body
+    for transaction_id, catalog in context.session_transactions.close(request.call).items():
+        with contextlib.suppress(NotFoundError, TransactionNotActiveError):
+            manager_of(context.catalogs.get(catalog)).rollback_transaction(request.call, transaction_id)
     request.rpc.send_initial_metadata((("set-cookie", sql_sessions.closed_cookie()),))
 
 
