@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
+from sparkport.catalog.call import Call
 from sparkport.errors import ConfigError, UnavailableError
 from sparkport.flight.access_log import AccessLog
-from sparkport.flight.request import Request
 
 _log = structlog.get_logger("sparkport")
 
@@ -51,17 +51,17 @@ class AuditLog:
         if self._is_required and self._is_broken:
             self._append({"time": _now(), "event": "resumed"})
 
-    def began(self, request: Request, access_log: AccessLog) -> None:
+    def began(self, call: Call, access_log: AccessLog) -> None:
         """Write that a stream of rows is about to be sent. Raises UnavailableError."""
-        self._append({**_who(request, access_log), "event": "begin", **_what(access_log)})
+        self._append({**_who(call, access_log), "event": "begin", **_what(access_log)})
 
-    def ended(self, request: Request | None, access_log: AccessLog, status: str, error: str = "") -> None:
+    def ended(self, call: Call | None, access_log: AccessLog, status: str, error: str = "") -> None:
         """Write how a call went, before its answer is complete. Raises UnavailableError."""
         if access_log.method in _LEFT_OUT_METHODS or access_log.details.get("action") in _LEFT_OUT_ACTIONS:
             return
-        line = {**_who(request, access_log), "event": "end", **_what(access_log)}
-        if request is not None:
-            meter = request.call.meter
+        line = {**_who(call, access_log), "event": "end", **_what(access_log)}
+        if call is not None:
+            meter = call.meter
             line["tables"] = [
                 {"table": table, "policies": list(policies)} if policies else {"table": table}
                 for table, policies in meter.tables.items()
@@ -97,16 +97,16 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _who(request: Request | None, access_log: AccessLog) -> dict[str, Any]:
+def _who(call: Call | None, access_log: AccessLog) -> dict[str, Any]:
     line: dict[str, Any] = {"time": _now(), "trace_id": access_log.trace}
-    if request is not None:
-        principal = request.call.principal
+    if call is not None:
+        principal = call.principal
         line |= {
             "principal": principal.name,
             "roles": sorted(principal.roles),
             "way_in": principal.way_in,
-            "peer": request.call.peer,
-            "transaction": request.call.transaction_id,
+            "peer": call.peer,
+            "transaction": call.transaction_id,
         }
     return line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -51,6 +52,18 @@ def update(
     catalog = context.named_catalog(call, statement.catalog)
     with statement_in(call, catalog):
         return _sql(catalog).update_sql(call, statement, parameters)
+
+
+@contextlib.contextmanager
+def query(context: ServerContext, call: Call, statement: SqlStatement) -> Iterator[pa.RecordBatchReader]:
+    """Run a query within the transaction of a call, and give its rows to a block."""
+    catalog = context.named_catalog(call, statement.catalog)
+    with active_in(call, catalog):
+        reader = _sql(catalog).query_sql(call, statement, None)
+        try:
+            yield reader
+        finally:
+            reader.close()
 
 
 def flight_info(

@@ -222,7 +222,7 @@ class FlightService(grpc.GenericRpcHandler):
         audit = self._context.audit
         if audit is not None and access_log.method == "DoGet":
             for frame in frames:
-                audit.began(request, access_log)
+                audit.began(request.call, access_log)
                 yield frame
                 break
         yield from frames
@@ -230,7 +230,8 @@ class FlightService(grpc.GenericRpcHandler):
     def _audit(self, request: Request | None, access_log: AccessLog, status: str, error: str = "") -> None:
         """Write how a call went to the audit log. Raises UnavailableError if it has to be and cannot."""
         if self._context.audit is not None:
-            self._context.audit.ended(request, access_log, status, error)
+            call = None if request is None else request.call
+            self._context.audit.ended(call, access_log, status, error)
 
     def _audit_failure(
         self, request: Request | None, access_log: AccessLog, status: str, error: str = ""
