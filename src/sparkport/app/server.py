@@ -23,7 +23,7 @@ from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
 from sparkport.catalog.tables import Catalog
-from sparkport.config import ServeConfig, read_ticket_key
+from sparkport.config import ServeConfig, is_loopback, read_ticket_key
 from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
@@ -33,6 +33,7 @@ from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth,
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
 from sparkport.flight.transport.tls import TlsFiles
+from sparkport.http.server import HttpServer
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.builder import CatalogBuilder
 from sparkport.toolkit.registry import Catalogs, CatalogSource
@@ -66,6 +67,8 @@ class Server:
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
     `insecure_network=True`.
+    `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
+    `http_host` says otherwise.
     Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
     tickets are valid on servers with the same `token` that is given, and else on this one until it stops.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
@@ -97,6 +100,8 @@ class Server:
         tls_key: str | Path | None = None,
         tls_client_ca: str | Path | None = None,
         insecure_network: bool = False,
+        http_host: str = "127.0.0.1",
+        http_port: int | None = None,
         ticket_key_file: str | Path | None = None,
     ) -> None:
         if not structlog.is_configured():
@@ -144,24 +149,42 @@ class Server:
         own = self._own_tokens(tokens, jwt_rules)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
         self._grpc = GrpcServer(context, chosen, host, port, limits, tls)
+        self.http = None if http_port is None else self._http(context, chosen, http_host, http_port, tls)
 
     @property
     def location(self) -> str:
         """Where clients find the server, such as `grpc://127.0.0.1:8815`."""
         return self._grpc.location
 
+    @property
+    def console(self) -> str | None:
+        """Where the console is, such as `http://127.0.0.1:8816`; None without an HTTP port."""
+        return None if self.http is None else self.http.location
+
+    def reload(self) -> None:
+        """Take over certificates that have changed; tokens are read again by themselves."""
+        if self.http is not None:
+            self.http.reload_certificates()
+        _log.info("reloaded")
+
     def start(self) -> Self:
         """Begin to answer and return at once; Spark starts in the background."""
         self._grpc.start()
         self.catalogs.start()
+        if self.http is not None:
+            self.http.start()
         SANDBOX.start_ahead()
         return self
 
     def stop(self) -> None:
         """Let running calls finish, but no longer than the grace period; then stop what is behind them."""
         try:
+            if self.http is not None:
+                self.http.drain()
             self._grpc.stop(self.config.grace_seconds).wait()
         finally:
+            if self.http is not None:
+                self.http.stop()
             self.catalogs.stop()
 
     def wait(self) -> None:
@@ -175,7 +198,7 @@ class Server:
         """
         shown = "<your token>" if self.token and self.config.token else self.token
         with self:
-            sys.stdout.write(greeting(self.location, self.catalogs.default, shown) + "\n")
+            sys.stdout.write(greeting(self.location, self.catalogs.default, shown, self.console) + "\n")
             sys.stdout.flush()
             with contextlib.suppress(KeyboardInterrupt):
                 self.wait()
@@ -190,6 +213,34 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _http(
+        self, context: ServerContext, authenticator: Authenticator, host: str, port: int, tls: TlsFiles | None
+    ) -> HttpServer:
+        """Bind the HTTP port. Raises OSError, and ConfigError for a host that needs encryption."""
+        try:
+            if not is_loopback(host):
+                self._check_exposed(host, tls)
+            return HttpServer(
+                context,
+                authenticator,
+                host,
+                port,
+                tls=tls,
+                location=self.location,
+                needs_token=self.config.authenticate,
+            )
+        except (OSError, ConfigError):
+            self._grpc.stop(0)
+            raise
+
+    def _check_exposed(self, host: str, tls: TlsFiles | None) -> None:
+        if not self.config.authenticate:
+            raise ConfigError(f"without authentication the HTTP port is on loopback only, not on {host}")
+        if tls is None and not self.config.insecure_network:
+            raise ConfigError(
+                f"the HTTP port on {host} needs TLS: give --tls-cert and --tls-key, or --insecure-network"
+            )
 
     def _is_administrator(self, principal: str) -> bool:
         """Return whether a principal may see and cancel the statements of all: who has the server's token."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sparkport.catalog.actions import Action
 from sparkport.catalog.budget import UNLIMITED, Resources
+from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.tables import Catalog, Table
 from sparkport.flight.new_tables import NewTables
@@ -52,7 +53,17 @@ class ServerContext:
 
     def catalog(self, request: Request, name: str) -> Catalog:
         """Return a catalog, the default one for an empty name. Raises NotFoundError."""
-        return self.catalogs.get(name or self.default_catalog(request))
+        return self.named_catalog(request.call, name or self.default_catalog(request))
+
+    def named_catalog(self, call: Call, name: str) -> Catalog:
+        """Return a catalog as the caller may see it. Raises NotFoundError."""
+        del call
+        return self.catalogs.get(name)
+
+    def visible_catalogs(self, call: Call) -> list[tuple[str, Catalog]]:
+        """Return the catalogs that exist for the caller, by name."""
+        del call
+        return self.catalogs.items()
 
     def table(self, request: Request, path: TablePath) -> Table:
         """Return a table. Raises NotFoundError."""

@@ -96,6 +96,13 @@ class SparkHost:
         link = self._link
         return link.jvm.process.pid if link and link.jvm else None
 
+    def problem(self) -> str:
+        """Return why there is no session now; empty if there is one."""
+        with self._changed:
+            if self._link is not None:
+                return ""
+            return self._failure or ("Spark was stopped" if self._stopped else "Spark is starting")
+
     def start(self) -> None:
         """Begin to start the session and return at once."""
         with self._changed:
