@@ -16,6 +16,7 @@ import pytest
 VARIABLE = "SPARKPORT_REQUIRE"
 KINDS = {
     "airport": "DuckDB's Airport extension",
+    "browser": "Chromium",
     "iceberg": "Iceberg's jar for Spark",
     "jdbc": "the JDBC driver of Flight SQL, and a JDK",
     "s3": "Hadoop's jars for S3",

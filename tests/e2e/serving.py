@@ -35,7 +35,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             cwd=cwd,
-            env={**own, "SPARKPORT_ENGINE": "memory", **(env or {})},
+            env={**own, "SPARKPORT_ENGINE": "memory", "SPARKPORT_NO_HTTP": "1", **(env or {})},
         )
         self.stdout: list[str] = []
         self.stderr: list[str] = []

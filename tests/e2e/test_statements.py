@@ -309,4 +309,4 @@ def test_a_client_that_leaves_is_a_cancelled_statement(
         reader.close()
         del reader
         assert slow.ended.wait(5)
-        eventually(lambda: client.statements()[0]["state"] == "cancelled")
+        assert eventually(lambda: client.statements()[0]["state"] == "cancelled")

@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sparkport.app.lakehouse_measures import watch
 from sparkport.app.sample import load_sample
 from sparkport.app.shared_spark import lease_host
 from sparkport.catalog.call import Call
@@ -116,6 +117,7 @@ class Lakehouse:
             }
         self._sample = sample and self._is_empty()
         self._stopping = threading.Event()
+        self._unwatch: Callable[[], None] = _nothing
         self.is_open = threading.Event()
         """Set once the tables that belong there are there: at once, but for a sample."""
         if not self._sample:
@@ -131,6 +133,7 @@ class Lakehouse:
         What a server that died has committed to some of the tables of a transaction is completed first.
         """
         self._host.start()
+        self._unwatch = watch(self._engine)
         self._complete_transactions()
         self._upkeep.start()
         threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
@@ -138,6 +141,8 @@ class Lakehouse:
     def stop(self) -> None:
         """Stop all scans, and Spark with its last lakehouse."""
         self._stopping.set()
+        self._unwatch()
+        self._unwatch = _nothing
         self._bar.close()
         self._engine.stop_work()
         self._lease.release()
@@ -198,6 +203,10 @@ class Lakehouse:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         _log.info("sample loaded", seconds=round(time.monotonic() - begun, 1))
+
+
+def _nothing() -> None:
+    """Stop nothing: what has not started is not watched."""
 
 
 def _make_folder(warehouse: str) -> None:

@@ -16,6 +16,7 @@ class Measures:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._gauges: dict[str, list[Callable[[], float]]] = {}
+        self._checks: list[tuple[str, Callable[[], str]]] = []
 
     def count(self, name: str, number: int = 1) -> None:
         """Count events; a negative number takes some back, for what is a level and not a sum."""
@@ -32,6 +33,24 @@ class Measures:
                 self._gauges[name].remove(gauge)
 
         return stop
+
+    def check_by(self, name: str, check: Callable[[], str]) -> Callable[[], None]:
+        """Ask a function what is wrong, an empty text if nothing is; return how to stop that."""
+        entry = (name, check)
+        with self._lock:
+            self._checks.append(entry)
+
+        def stop() -> None:
+            with self._lock:
+                self._checks.remove(entry)
+
+        return stop
+
+    def problems(self) -> dict[str, str]:
+        """Return what is wrong, by the name of the check."""
+        with self._lock:
+            checks = tuple(self._checks)
+        return {name: problem for name, check in checks if (problem := check())}
 
     def value(self, name: str) -> int:
         """Return how often something was counted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sparkport.catalog.tables import Catalog
 
 _POLL_SECONDS = 0.5
+_HTTP_PORT = 8816
 _LIMITS = ServerLimits()
 
 
@@ -96,6 +98,37 @@ def serve(
     jwt_claim: Annotated[
         str, typer.Option(envvar="SPARKPORT_JWT_CLAIM", help="The claim that names the caller.")
     ] = "sub",
+    jwt_roles_claim: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_JWT_ROLES_CLAIM",
+            help="The claim with the caller's roles, such as `roles` or `realm_access.roles`.",
+        ),
+    ] = None,
+    access: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_ACCESS",
+            metavar="FILE",
+            help="Who may do what (TOML): roles, grants, row filters and masks; changes count at once.",
+        ),
+    ] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_AUDIT",
+            metavar="FILE|stdout",
+            help="Append a line of JSON for each call: who did what to which tables.",
+        ),
+    ] = None,
+    audit_required: Annotated[
+        bool,
+        typer.Option(
+            "--audit-required",
+            envvar="SPARKPORT_AUDIT_REQUIRED",
+            help="Refuse calls while the audit log cannot be written.",
+        ),
+    ] = False,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
@@ -333,6 +366,34 @@ def serve(
             help="How many statements of one principal may run at once; 0 is no limit.",
         ),
     ] = 0,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http/--no-http", envvar="SPARKPORT_HTTP", help="Offer the console, metrics and health by HTTP."
+        ),
+    ] = True,
+    http_port: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_HTTP_PORT",
+            min=0,
+            max=65535,
+            help="The port of the console; 0 picks a free one.",
+            show_default="8816, or a free one if that is taken or --port is 0",
+        ),
+    ] = _HTTP_PORT,
+    http_host: Annotated[
+        str, typer.Option(envvar="SPARKPORT_HTTP_HOST", help="The address of the console.")
+    ] = "127.0.0.1",
+    drain_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_DRAIN_SECONDS",
+            min=0,
+            metavar="SECONDS",
+            help="After SIGTERM: how long statements that run may go on before they are cancelled.",
+        ),
+    ] = 10.0,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
@@ -407,10 +468,17 @@ def serve(
             jwt_audience=jwt_audience,
             jwt_keys=jwt_keys,
             jwt_claim=jwt_claim,
+            jwt_roles_claim=jwt_roles_claim,
+            access=access,
+            audit=audit,
+            audit_required=audit_required,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
             insecure_network=insecure_network,
+            http_host=http_host,
+            http_port=_http_port(context, port, http_port, http_host) if http else None,
+            grace_seconds=drain_seconds,
             ticket_key_file=ticket_key_file,
             limits=ServerLimits(
                 concurrent_calls=calls,
@@ -435,7 +503,26 @@ def serve(
         shown: str | None = f"<the token in {token_file}>"
     else:
         shown = "<your token>" if token or tokens or jwt_issuer else server.token
-    _run(server, greeting(server.location, catalog, shown), lakehouse, log_format)
+    _run(server, greeting(server.location, catalog, shown, server.console), lakehouse, log_format)
+
+
+def _http_port(context: typer.Context, port: int, http_port: int, host: str) -> int:
+    """Return the port of the console: the one that was asked for, else one that is free.
+
+    Two servers on one machine have one usual port between them, and neither should fail for a page.
+    """
+    source = context.get_parameter_source("http_port")
+    if source is not None and source.name != "DEFAULT":
+        return http_port
+    if port == 0:
+        return 0
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, http_port))
+        except OSError:
+            return 0
+    return http_port
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:
@@ -471,6 +558,8 @@ def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: Lo
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    reload = threading.Event()
+    signal.signal(signal.SIGHUP, lambda *_: reload.set())
     server.start()
     # Python runs signal handlers on this thread, but the kernel may wake another one: so poll.
     if lakehouse is not None:
@@ -481,7 +570,9 @@ def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: Lo
         typer.echo(ready)
         sys.stdout.flush()
     while not stop.wait(_POLL_SECONDS):
-        pass
+        if reload.is_set():
+            reload.clear()
+            server.reload()
     tell(log_format, "stopping", "sparkport: stopping ...")
     server.stop()
     if lakehouse is not None:

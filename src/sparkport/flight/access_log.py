@@ -23,8 +23,10 @@ class AccessLog:
     details: dict[str, str] = field(default_factory=dict)
     text: str = ""
     """A statement in SQL. It is not logged: there may be data in it."""
+    columns: tuple[str, ...] | None = None
+    """The columns that are read or set; None if all of them. They are for the audit log."""
     on_finish: Callable[[str, str], None] | None = None
-    """Called at the end with the status and the text of the error."""
+    """Called once, at the end, with the status and the text of the error."""
 
     def add(self, **details: str) -> None:
         """Add details; empty ones, and those that are already set, are ignored."""
@@ -46,8 +48,10 @@ class AccessLog:
             status=status,
             trace_id=self.trace,
         )
-        if self.on_finish is not None:
-            self.on_finish(status, error)
+        # Whoever is told knows this line and the call: the cycle would keep the call's stream open in gRPC.
+        on_finish, self.on_finish = self.on_finish, None
+        if on_finish is not None:
+            on_finish(status, error)
 
 
 def loggable(text: str) -> str:

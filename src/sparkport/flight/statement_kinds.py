@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sparkport.flight.access_log import AccessLog
 
-__all__ = ["dialect_of", "kind_of"]
+__all__ = ["CONSOLE", "dialect_of", "kind_of"]
+
+CONSOLE = "Console"
+"""The method of what the page over HTTP runs."""
 
 _ACTIONS = {
     "create_schema": "create schema",
@@ -51,7 +54,7 @@ def kind_of(log: AccessLog) -> str:
     if log.text:
         return _kind_of_sql(log)
     match log.method:
-        case "DoGet":
+        case "DoGet" | "Console":
             return log.details.get("reads", "")
         case "DoPut" | "DoExchange":
             return _OPERATIONS.get(operation, "")
@@ -63,6 +66,8 @@ def kind_of(log: AccessLog) -> str:
 
 def dialect_of(log: AccessLog, *, is_airport: bool) -> str:
     """Return the dialect of a request."""
+    if log.method == CONSOLE:
+        return "console"
     if is_airport:
         return "airport"
     operation = log.details.get("operation", "")
@@ -76,5 +81,5 @@ def _kind_of_sql(log: AccessLog) -> str:
     if log.method == "DoGet":
         return "query"
     if name in _READS or name.startswith("(") or log.method in {"GetSchema", "DoAction"}:
-        return "plan"
+        return "query" if log.method == CONSOLE else "plan"
     return name if name.isalpha() else "statement"

@@ -18,7 +18,7 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.meter import Progress
 from sparkport.errors import LimitExceededError, NotFoundError, SparkportError
 from sparkport.flight.access_log import AccessLog, loggable
-from sparkport.flight.statement_kinds import dialect_of, kind_of
+from sparkport.flight.statement_kinds import CONSOLE, dialect_of, kind_of
 
 __all__ = ["FinishedRequest", "StatementRegistry", "StatementView"]
 
@@ -108,7 +108,7 @@ class StatementRegistry:
     ) -> None:
         """`per_principal` is how many streams of one principal may run, `max_seconds` how long each."""
         self.max_seconds = max_seconds
-        self._is_administrator = is_administrator
+        self.is_administrator = is_administrator
         self._per_principal = per_principal
         self._prefix = secrets.token_hex(3)
         self._numbers = itertools.count(1)
@@ -122,8 +122,8 @@ class StatementRegistry:
         """Tell an observer of each request that ends, on the thread of the request."""
         self._observers = (*self._observers, observer)
 
-    def begin(self, call: Call, log: AccessLog, client: str, dismiss: Dismiss, *, is_airport: bool) -> None:
-        """Know a request until its log line is written. Raises LimitExceededError."""
+    def begin(self, call: Call, log: AccessLog, client: str, dismiss: Dismiss, *, is_airport: bool) -> str:
+        """Know a request until its log line is written; return its id. Raises LimitExceededError."""
         entry = _Running(next(self._numbers), call, log, client, is_airport, dismiss)
         with self._lock:
             if self._per_principal is not None and log.method in _STREAMS:
@@ -133,6 +133,7 @@ class StatementRegistry:
                 self._is_watched = True
                 threading.Thread(target=self._watch, name="flight-timeouts", daemon=True).start()
         log.on_finish = lambda status, error: self._finish(entry, status, error)
+        return f"{self._prefix}-{entry.number}"
 
     def list(self, principal: str) -> list[StatementView]:
         """Return a principal's own statements, for administrators those of all; running ones first."""
@@ -141,7 +142,7 @@ class StatementRegistry:
             finished = list(self._finished)
         views = [self._view(entry) for entry in reversed(running) if kind_of(entry.log)]
         views += reversed(finished)
-        if self._is_administrator(principal):
+        if self.is_administrator(principal):
             return views
         return [view for view in views if view.principal == principal]
 
@@ -150,6 +151,11 @@ class StatementRegistry:
         with self._lock:
             running = list(self._running.values())
         return sum(1 for entry in running if kind_of(entry.log))
+
+    def open_streams(self) -> int:
+        """Return how many streams are open, of statements or not."""
+        with self._lock:
+            return sum(1 for entry in self._running.values() if entry.log.method in _STREAMS)
 
     def cancel(self, principal: str, statement_id: str) -> StatementView:
         """Cancel a statement and return how it stands then; one that has ended stays as it is.
@@ -209,7 +215,7 @@ class StatementRegistry:
         return entry if entry is not None and kind_of(entry.log) else None
 
     def _may_see(self, principal: str, owner: str) -> bool:
-        return principal == owner or self._is_administrator(principal)
+        return principal == owner or self.is_administrator(principal)
 
     def _check_share(self, principal: str, limit: int) -> None:
         own = sum(
@@ -260,7 +266,7 @@ class StatementRegistry:
         started = datetime.fromtimestamp(entry.started, UTC)
         return StatementView(
             f"{self._prefix}-{entry.number}",
-            call.principal,
+            call.principal.name,
             loggable(entry.client),
             call.peer,
             dialect_of(log, is_airport=entry.is_airport),
@@ -287,7 +293,7 @@ def _state(entry: _Running, status: str) -> str:
         case "":
             if meter.is_queued:
                 return "queued"
-            if entry.log.method == "DoGet" and meter.rows_out:
+            if entry.log.method in {"DoGet", CONSOLE} and meter.rows_out:
                 return "streaming"
             return "planning" if kind_of(entry.log) == "plan" else "running"
         case "OK":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.transactions import TransactionMode, TransactionState
 from sparkport.errors import LimitExceededError, NotFoundError, TransactionNotActiveError
 
@@ -68,6 +69,7 @@ class TransactionRegistry(Generic[D]):
                         " the limit; commit some or roll them back"
                     )
                 self._open[call.principal] += 1
+                MEASURES.count("open_transactions")
             self._entries[transaction_id] = RegisteredTransaction(call.principal, mode, detail, self._clock())
         return transaction_id
 
@@ -120,6 +122,7 @@ class TransactionRegistry(Generic[D]):
     def _close(self, entry: RegisteredTransaction[D], state: TransactionState) -> None:
         if entry.state is TransactionState.ACTIVE and entry.mode is not TransactionMode.STATEMENT:
             self._open[entry.principal] -= 1
+            MEASURES.count("open_transactions", -1)
             if not self._open[entry.principal]:
                 del self._open[entry.principal]
         detail, entry.detail = entry.detail, self._fresh()

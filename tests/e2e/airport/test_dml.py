@@ -192,14 +192,14 @@ def test_prepared_statements_see_what_changed_since(duckdb: DuckDB, server: Serv
 
 def test_prepared_statements_outlive_their_transaction(duckdb: DuckDB) -> None:
     """A plan keeps the transaction it was made in; when that has expired it is made anew."""
-    with Server({"lake": MemoryCatalog(transaction_idle_seconds=0.1)}, port=0, grace_seconds=1.0) as server:
+    with Server({"lake": MemoryCatalog(transaction_idle_seconds=1.0)}, port=0, grace_seconds=1.0) as server:
         rows = duckdb.ask(
             server,
             "CREATE SCHEMA db.s",
             "CREATE TABLE db.s.t AS SELECT 1 AS v",
             "PREPARE p AS SELECT v FROM db.s.t WHERE v > 0",
             "EXECUTE p",
-            Step("EXECUTE p", pause_before=0.3),
+            Step("EXECUTE p", pause_before=1.5),
         )
 
     assert rows[3] == rows[4] == [[1]]

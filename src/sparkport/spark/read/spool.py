@@ -13,14 +13,14 @@ from sparkport.errors import LimitExceededError
 from sparkport.spark.storage.temp_folders import discard, owned, remove_orphans
 from sparkport.spark.worker.spool_writer import MAX_WAIT_SECONDS, TIMED_OUT, move
 
-_PREFIX = "sparkport-spool-"
+SPOOL_PREFIX = "sparkport-spool-"
 _TAKEN = "taken"
 
 
 @contextmanager
 def spool_folder() -> Iterator[Path]:
     """Make a folder that only the server's user can open, and remove it in the end."""
-    folder = Path(tempfile.mkdtemp(prefix=owned(tempfile.gettempdir(), _PREFIX)))
+    folder = Path(tempfile.mkdtemp(prefix=owned(tempfile.gettempdir(), SPOOL_PREFIX)))
     try:
         yield folder
     finally:
@@ -29,7 +29,7 @@ def spool_folder() -> Iterator[Path]:
 
 def remove_orphaned_spools() -> None:
     """Remove the spool files of servers that no longer run."""
-    remove_orphans(tempfile.gettempdir(), _PREFIX)
+    remove_orphans(tempfile.gettempdir(), SPOOL_PREFIX)
 
 
 def read_spool_file(path: Path) -> Iterator[pa.RecordBatch]:

@@ -91,10 +91,22 @@ class SparkHost:
         return self.settings.capabilities
 
     @property
+    def is_up(self) -> bool:
+        """Whether there is a session now."""
+        return self._link is not None
+
+    @property
     def process_id(self) -> int | None:
         """The Java process of the session, while there is one."""
         link = self._link
         return link.jvm.process.pid if link and link.jvm else None
+
+    def problem(self) -> str:
+        """Return why there is no session now; empty if there is one."""
+        with self._changed:
+            if self._link is not None:
+                return ""
+            return self._failure or ("Spark was stopped" if self._stopped else "Spark is starting")
 
     def start(self) -> None:
         """Begin to start the session and return at once."""
