@@ -39,7 +39,7 @@ def describe(
     context: ServerContext, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None = None
 ) -> SqlDescription:
     """Analyse a statement within the transaction of a call."""
-    catalog = context.catalogs.get(statement.catalog)
+    catalog = context.named_catalog(call, statement.catalog)
     with active_in(call, catalog):
         return _sql(catalog).describe_sql(call, statement, parameters)
 
@@ -48,7 +48,7 @@ def update(
     context: ServerContext, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None = None
 ) -> int:
     """Run a statement that returns no rows, within the transaction of a call."""
-    catalog = context.catalogs.get(statement.catalog)
+    catalog = context.named_catalog(call, statement.catalog)
     with statement_in(call, catalog):
         return _sql(catalog).update_sql(call, statement, parameters)
 
@@ -84,7 +84,7 @@ def deliver(context: ServerContext, request: Request, ticket: StatementTicket, k
     """Run the query of a ticket and stream its rows; `key` are the bytes of the ticket."""
     request.access_log.text = ticket.sql
     call = request.call.in_transaction(ticket.transaction_id)
-    catalog = context.catalogs.get(ticket.catalog)
+    catalog = context.named_catalog(call, ticket.catalog)
     statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema)
     with context.running_queries.running(key, call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))
