@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import sparkport
+from sparkport.access.checks import checked_rules
 from sparkport.app.sample import load_sample
 from sparkport.memory import MemoryCatalog
 from tests.conftest import TOKEN
@@ -21,7 +22,7 @@ from tests.conftest import TOKEN
 from .blocks import NOT_RUN, PAGES, ROOT, Block, blocks, name
 
 ALL = [block for page in PAGES for block in blocks(page)]
-LANGUAGES = {"", "python", "sh", "sql"}
+LANGUAGES = {"", "python", "sh", "sql", "toml"}
 _LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -103,6 +104,15 @@ def test_sql_is_what_duckdb_parses(block: Block) -> None:
         statements = connection.extract_statements(text)
 
     assert statements
+
+
+@pytest.mark.parametrize("block", of("toml"), ids=names(of("toml")))
+def test_access_files_are_valid(block: Block, tmp_path: Path) -> None:
+    """A file that says who may do what is one that a server takes."""
+    file = tmp_path / "access.toml"
+    file.write_text(block.text)
+
+    assert checked_rules(file).grants
 
 
 def test_every_block_has_its_rule() -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import grpc
 import pytest
 
+from sparkport.flight.transport import direct_server
+from sparkport.flight.transport.direct_rpc import DirectRpc
 from sparkport.flight.transport.rpc import Rpc
 from tests.flight_client import Flight, batch_frames, path_descriptor, refusal
 
@@ -83,3 +87,23 @@ def test_connection_takes_any_number_of_calls(filled: Flight) -> None:
     answers = {filled.action("catalog_version", {"catalog_name": "db1"})[0] for _ in range(MANY)}
 
     assert len(answers) == 1
+
+
+def test_stream_ends_with_its_call_whoever_keeps_it(filled: Flight, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that leaves its call in a cycle, or in a list, takes no stream from its client."""
+    kept = []
+
+    class Kept(DirectRpc):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            kept.append(self)
+
+    monkeypatch.setattr(direct_server, "DirectRpc", Kept)
+    for _ in range(MANY):
+        filled.action("catalog_version", {"catalog_name": "db1"})
+    code, _ = refusal(lambda: filled.action("nonsense", {}))
+    for call in kept:
+        call.dismiss(grpc.StatusCode.CANCELLED, "too late to matter")
+
+    assert code == "UNIMPLEMENTED"
+    assert len(kept) == MANY + 1

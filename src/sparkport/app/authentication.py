@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import UnauthenticatedError
 from sparkport.flight.transport.auth import Authenticator
 
@@ -34,7 +35,9 @@ class CustomAuthenticator(Authenticator):
         if not _is_name(principal):
             _log.error("authenticator returned no principal", type=type(principal).__name__)
             raise UnauthenticatedError("the credentials could not be checked; see the server's log")
-        return principal
+        if isinstance(principal, Principal):
+            return principal
+        return Principal(principal, way_in=WayIn.CUSTOM)
 
 
 def _is_name(principal: object) -> bool:

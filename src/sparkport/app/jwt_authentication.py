@@ -7,6 +7,7 @@ import jwt
 from sparkport.app.jwt_keys import KeySource
 from sparkport.app.jwt_rules import JwtRules
 from sparkport.app.tokens import RESERVED_NAMES
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import UnauthenticatedError
 from sparkport.flight.transport.auth import Authenticator, Revocable, token
 
@@ -31,7 +32,8 @@ class JwtAuthenticator(Authenticator, Revocable):
             header = jwt.get_unverified_header(given)
         except _MALFORMED:
             return self._other.authenticate(authorization)
-        return self._name(self._claims(given, header.get("kid")))
+        claims = self._claims(given, header.get("kid"))
+        return Principal(self._name(claims), self._roles(claims), WayIn.JWT)
 
     def still_admits(self, principal: str, authorization: str) -> bool:
         """Return whether the token has not expired, and its key is still known."""
@@ -59,6 +61,15 @@ class JwtAuthenticator(Authenticator, Revocable):
             reason = type(error).__name__
             raise UnauthenticatedError(f"the access token is not valid ({reason})") from None
         return claims
+
+    def _roles(self, claims: dict[str, object]) -> list[str]:
+        """Return the roles of a claim, which may be inside others, as in `realm_access.roles`."""
+        value: object = claims if self._rules.roles_claim else ()
+        for part in (self._rules.roles_claim or "").split("."):
+            value = value.get(part, ()) if isinstance(value, dict) else ()
+        if isinstance(value, str):
+            return value.split()
+        return [role for role in value if isinstance(role, str)] if isinstance(value, list) else []
 
     def _name(self, claims: dict[str, object]) -> str:
         name = claims[self._rules.claim]

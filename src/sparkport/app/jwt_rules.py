@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JwtRules:
-    """Who issues access tokens, for whom, where the keys are, and which claim names the principal."""
+    """Who issues access tokens, for whom, where the keys are, and which claims name it and its roles."""
 
     issuer: str
     audience: str
     keys: str
     claim: str = "sub"
+    roles_claim: str | None = None

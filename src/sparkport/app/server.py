@@ -13,6 +13,7 @@ from typing import Self
 
 import structlog
 
+from sparkport.access import Policies
 from sparkport.app.application import App
 from sparkport.app.authentication import CustomAuthenticator
 from sparkport.app.greeting import greeting
@@ -22,11 +23,13 @@ from sparkport.app.statement_functions import with_statement_functions
 from sparkport.app.token_authentication import TokenFileAuthenticator
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
+from sparkport.catalog.principal import Principal
 from sparkport.catalog.tables import Catalog
 from sparkport.config import ServeConfig, is_loopback, read_ticket_key
 from sparkport.errors import ConfigError
 from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
+from sparkport.flight.audit import AuditLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
@@ -58,17 +61,22 @@ class Server:
 
     Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
     for each caller. `jwt_issuer`, `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS)
-    admit access tokens, whose claim `jwt_claim` names the caller. With one of the two, only a `token` that
-    is given counts beside them. An `authenticator` takes their place: an object with
-    `authenticate(authorization)`, which gets the `authorization` header of each call, or None, and returns
-    the name of the caller or raises `errors.UnauthenticatedError`; it is called from many threads. With
-    `authenticate=False` nobody needs a token, which is allowed on loopback only.
+    admit access tokens, whose claim `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one
+    of the two, only a `token` that is given counts beside them. An `authenticator` takes their place: an
+    object with `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
+    and returns the name of the caller (or a `Principal` with roles) or raises `errors.UnauthenticatedError`;
+    it is called from many threads. With `authenticate=False` nobody needs a token, which is allowed on
+    loopback only.
     `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
     `insecure_network=True`.
     `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
     `http_host` says otherwise.
+    `access` is a file with roles, grants, row filters and masks: with it a caller may do only what the file
+    grants; without it everybody may do everything. It is read again when it changes.
+    `audit` is a file, or `stdout`, that gets a line of JSON for each call; with `audit_required` calls are
+    refused while it cannot be written.
     Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
     tickets are valid on servers with the same `token` that is given, and else on this one until it stops.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
@@ -96,6 +104,10 @@ class Server:
         jwt_audience: str | None = None,
         jwt_keys: str | None = None,
         jwt_claim: str = "sub",
+        jwt_roles_claim: str | None = None,
+        access: str | Path | None = None,
+        audit: str | Path | None = None,
+        audit_required: bool = False,
         tls_cert: str | Path | None = None,
         tls_key: str | Path | None = None,
         tls_client_ca: str | Path | None = None,
@@ -122,7 +134,7 @@ class Server:
         if authenticator is not None and (token is not None or not authenticate):
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
-        jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim)
+        jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim, jwt_roles_claim)
         has_names = tokens is not None or jwt_rules is not None
         if has_names and (authenticator is not None or not authenticate):
             raise ConfigError(
@@ -131,6 +143,7 @@ class Server:
         makes_token = authenticate and authenticator is None and not has_names
         self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
         limits = limits or ServerLimits()
+        self._policies = None if access is None else Policies(Path(access))
         self.statements = StatementRegistry(
             is_administrator=self._is_administrator,
             per_principal=limits.statements_per_principal,
@@ -145,6 +158,8 @@ class Server:
             resources=limits.resources(),
             actions=actions,
             offers_sql=sql,
+            policies=self._policies,
+            audit=_audit_log(audit, is_required=audit_required),
         )
         own = self._own_tokens(tokens, jwt_rules)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
@@ -243,7 +258,13 @@ class Server:
             )
 
     def _is_administrator(self, principal: str) -> bool:
-        """Return whether a principal may see and cancel the statements of all: who has the server's token."""
+        """Return whether a principal may see and cancel the statements of all.
+
+        With an access file that is who administers the default catalog, else who has the server's token.
+        """
+        if self._policies is not None:
+            caller = principal if isinstance(principal, Principal) else Principal(principal)
+            return self._policies.guard(caller).administers(self.catalogs.default)
         return self.token is not None and principal == _PRINCIPAL
 
     def _own_tokens(self, tokens: str | Path | None, jwt_rules: JwtRules | None) -> Authenticator:
@@ -261,11 +282,21 @@ class Server:
         return known if tokens is None else TokenFileAuthenticator(TokenFile(Path(tokens)), known)
 
 
-def _jwt_rules(issuer: str | None, audience: str | None, keys: str | None, claim: str) -> JwtRules | None:
+def _jwt_rules(
+    issuer: str | None, audience: str | None, keys: str | None, claim: str, roles_claim: str | None
+) -> JwtRules | None:
     if issuer and audience and keys:
-        return JwtRules(issuer, audience, keys, claim)
+        return JwtRules(issuer, audience, keys, claim, roles_claim)
     if issuer or audience or keys:
         raise ConfigError("access tokens need all three: --jwt-issuer, --jwt-audience and --jwt-keys")
+    return None
+
+
+def _audit_log(target: str | Path | None, *, is_required: bool) -> AuditLog | None:
+    if target is not None:
+        return AuditLog(str(target), is_required=is_required)
+    if is_required:
+        raise ConfigError("an audit that is required needs a place: give --audit too")
     return None
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import structlog
 
 from sparkport.app.tokens import StoredToken, TokenFile, digest
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import ConfigError, UnauthenticatedError
 from sparkport.flight.transport.auth import Authenticator, Revocable, token
 from sparkport.toolkit.file_stamps import FileStamp, file_stamp
@@ -44,7 +45,7 @@ class TokenFileAuthenticator(Authenticator, Revocable):
             return self._other.authenticate(authorization)
         if not stored.is_valid_at(self._clock()):
             raise UnauthenticatedError("the token has expired; ask for a new one")
-        return stored.name
+        return Principal(stored.name, stored.roles, WayIn.TOKEN)
 
     def still_admits(self, principal: str, authorization: str) -> bool:
         """Return whether the token is still there and has not expired."""

@@ -10,7 +10,7 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class StoredToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     created: datetime
     expires: datetime | None = None
+    roles: tuple[str, ...] = ()
 
     def is_valid_at(self, now: datetime) -> bool:
         """Return whether the token has not expired."""
@@ -69,7 +70,7 @@ class TokenFile:
             raise ConfigError(f"the token list '{self.path}' has a time without a time zone")
         return tokens
 
-    def create(self, name: str, valid: timedelta | None) -> str:
+    def create(self, name: str, valid: timedelta | None, roles: Sequence[str] = ()) -> str:
         """Add a token and return it; it cannot be found out again. Raises AlreadyExistsError, ConfigError."""
         if not _NAME.fullmatch(name) or name in RESERVED_NAMES:
             raise ConfigError(
@@ -82,7 +83,7 @@ class TokenFile:
             if any(other.name == name for other in tokens):
                 raise AlreadyExistsError("token", name)
             tokens.append(
-                StoredToken(name, digest(token.encode()), now, None if valid is None else now + valid)
+                StoredToken(name, digest(token.encode()), now, now + valid if valid else None, tuple(roles))
             )
         return token
 

@@ -25,8 +25,8 @@ SQL (`sql`): statements in a language of the catalog's own.
 Transactions (`transactions`): several statements as one, or reads of one snapshot.
     TransactionalCatalog, TransactionManager, TransactionMode, TransactionState
 
-Everywhere (`call`, `lookup`): who calls, until when, and what about.
-    Call, TablePath
+Everywhere (`call`, `principal`, `lookup`): who calls, until when, and what about.
+    Call, Principal, TablePath
 """
 
 from sparkport.catalog.call import Call
@@ -74,6 +74,7 @@ from sparkport.catalog.functions import (
 )
 from sparkport.catalog.lookup import TablePath
 from sparkport.catalog.parameters import ANY, TABLE, Parameter
+from sparkport.catalog.principal import Principal
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import (
     ClientCall,
@@ -150,6 +151,7 @@ __all__ = [
     "Parameter",
     "PlannedScan",
     "PlanningTable",
+    "Principal",
     "ReferenceTable",
     "RemoveColumn",
     "RemoveColumnOptions",

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.catalog.meter import Meter
+from sparkport.catalog.principal import Principal
 from sparkport.errors import CancelledError, DeadlineExceededError
 
 ANONYMOUS = "anonymous"
@@ -69,7 +70,7 @@ class Call:
         self.if_version = if_version
         self.resources = resources
         self.idempotency_key = idempotency_key
-        self.principal = principal
+        self.principal = principal if isinstance(principal, Principal) else Principal(principal)
         self.transaction_id = transaction_id
         self.trace_id = trace_id
         self.deadline = None if timeout is None else time.monotonic() + timeout
@@ -114,6 +115,16 @@ class Call:
             peer=self.peer,
             meter=self.meter,
         )
+
+    def on_behalf_of(self, principal: Principal) -> Call:
+        """Return this call as that of another principal, or of the same with a view of a catalog."""
+        part = self._part(
+            transaction_id=self.transaction_id,
+            idempotency_key=self.idempotency_key,
+            if_version=self.if_version,
+        )
+        part.principal = principal
+        return part
 
     def based_on(self, if_version: str | None) -> Call:
         """Return this call for a statement on rows that were read in a snapshot."""

@@ -9,6 +9,7 @@ from typing import NoReturn, Protocol, TypeVar
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guards import GuardedTable
 from sparkport.catalog.scan import SchemaRequest, TimePoint
 from sparkport.catalog.tables import Catalog, DynamicSchemaTable, Schema, Table, VersionedTable
 from sparkport.errors import InvalidRequestError, NotFoundError
@@ -43,16 +44,19 @@ def find_schema(call: Call, catalog: Catalog, name: str) -> Schema:
     if schema is not None:
         return schema
     schemas = catalog.schemas(call)
-    return _same_but_for_case(name, schemas) or _missing("schema", name, schemas)
+    return same_but_for_case(name, schemas) or _missing("schema", name, schemas)
 
 
 def find_table(call: Call, schema: Schema, name: str) -> Table:
     """Return the table, whatever the letter case of `name`."""
     table = schema.table(call, name)
-    if table is not None:
-        return table
-    tables = schema.tables(call)
-    return _same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+    if table is None:
+        tables = schema.tables(call)
+        table = same_but_for_case(name, tables) or _missing("table", f"{schema.name}.{name}", tables)
+    call.meter.tables[f"{schema.name}.{table.name}"] = (
+        table.policies if isinstance(table, GuardedTable) else ()
+    )
+    return table
 
 
 def find_column(arrow_schema: pa.Schema, name: str) -> int:
@@ -83,7 +87,8 @@ def current_arrow_schema(call: Call, table: Table, time_point: TimePoint | None 
     return table.arrow_schema
 
 
-def _same_but_for_case(name: str, things: Iterable[N]) -> N | None:
+def same_but_for_case(name: str, things: Iterable[N]) -> N | None:
+    """Return the thing of that name in any letter case, or None."""
     return next((thing for thing in things if thing.name.lower() == name.lower()), None)
 
 

@@ -25,7 +25,16 @@ class Progress:
 class Meter:
     """Counts the rows and bytes of a call. The thread of the call writes it, any thread may read it."""
 
-    __slots__ = ("_progress", "bytes_in", "bytes_out", "is_queued", "read_mode", "rows_in", "rows_out")
+    __slots__ = (
+        "_progress",
+        "bytes_in",
+        "bytes_out",
+        "is_queued",
+        "read_mode",
+        "rows_in",
+        "rows_out",
+        "tables",
+    )
 
     def __init__(self) -> None:
         self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = 0
@@ -33,6 +42,8 @@ class Meter:
         """Who reads the rows of a scan, where an engine has several ways."""
         self.is_queued = False
         """Whether the call waits for its turn."""
+        self.tables: dict[str, tuple[str, ...]] = {}
+        """The tables that were looked up, each with the row filters and masks that apply to the caller."""
         self._progress: Callable[[], Progress | None] | None = None
 
     def add_rows_in(self, count: int) -> None:

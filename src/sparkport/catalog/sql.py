@@ -72,3 +72,13 @@ class SqlCatalog(Catalog, Protocol):
         With several rows of parameters it runs for each of them, all as one statement.
         """
         raise NotImplementedError
+
+
+@runtime_checkable
+class GatedSql(Protocol):
+    """A catalog that does not let every caller run SQL over its tables."""
+
+    @abstractmethod
+    def check_sql(self) -> None:
+        """Make sure that the caller may run SQL. Raises PermissionDeniedError."""
+        raise NotImplementedError

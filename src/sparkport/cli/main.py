@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sparkport import __version__
+from sparkport.cli.access import access_app
 from sparkport.cli.certificate import certificate
 from sparkport.cli.serve import serve
 from sparkport.cli.statements import cancel, ps
@@ -53,6 +54,7 @@ def _main(
 
 app.command(epilog=_EXAMPLES)(serve)
 app.add_typer(token_app, name="token")
+app.add_typer(access_app, name="access")
 app.command()(certificate)
 app.command()(ps)
 app.command()(cancel)

@@ -98,6 +98,37 @@ def serve(
     jwt_claim: Annotated[
         str, typer.Option(envvar="SPARKPORT_JWT_CLAIM", help="The claim that names the caller.")
     ] = "sub",
+    jwt_roles_claim: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_JWT_ROLES_CLAIM",
+            help="The claim with the caller's roles, such as `roles` or `realm_access.roles`.",
+        ),
+    ] = None,
+    access: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_ACCESS",
+            metavar="FILE",
+            help="Who may do what (TOML): roles, grants, row filters and masks; changes count at once.",
+        ),
+    ] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_AUDIT",
+            metavar="FILE|stdout",
+            help="Append a line of JSON for each call: who did what to which tables.",
+        ),
+    ] = None,
+    audit_required: Annotated[
+        bool,
+        typer.Option(
+            "--audit-required",
+            envvar="SPARKPORT_AUDIT_REQUIRED",
+            help="Refuse calls while the audit log cannot be written.",
+        ),
+    ] = False,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", envvar="SPARKPORT_NO_AUTH", help="Require no token (loopback only).")
     ] = False,
@@ -437,6 +468,10 @@ def serve(
             jwt_audience=jwt_audience,
             jwt_keys=jwt_keys,
             jwt_claim=jwt_claim,
+            jwt_roles_claim=jwt_roles_claim,
+            access=access,
+            audit=audit,
+            audit_required=audit_required,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,

@@ -25,11 +25,14 @@ def create_token(
     expires: Annotated[
         str | None, typer.Option(metavar="TIME", help="For how long it is valid, such as 30d, 12h or 90m.")
     ] = None,
+    role: Annotated[
+        list[str] | None, typer.Option(help="A role in the file of `serve --access`; may be repeated.")
+    ] = None,
 ) -> None:
     """Add a token to the list, and print it: it is kept as a hash only."""
     with errors_as_exit_codes():
         valid = None if expires is None else parse_duration(expires)
-        typer.echo(TokenFile(file).create(name, valid))
+        typer.echo(TokenFile(file).create(name, valid, role or ()))
 
 
 @token_app.command("list")
@@ -40,7 +43,8 @@ def list_tokens(file: _TokensFile) -> None:
             end = (
                 "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
             )
-            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}")
+            roles = f"  roles {', '.join(stored.roles)}" if stored.roles else ""
+            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}{roles}")
 
 
 @token_app.command("revoke")

@@ -21,6 +21,7 @@ from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.expressions import syntax
 from sparkport.expressions.functions import VALUE_WORDS
 from sparkport.expressions.sandbox import SANDBOX, QueryFailedError
+from sparkport.toolkit.bounded_cache import BoundedCache
 
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 16 << 20
@@ -55,6 +56,20 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
     Raises InvalidRequestError if it does not parse, names an unknown column or fails for a row, and
     LimitExceededError if it takes too much memory or time.
     """
+    return _evaluate(call, expression, f"({expression}\n)", _used_columns(expression, rows))
+
+
+def evaluate_as(call: Call, expression: str, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the value of the expression for each row, cast to DuckDB's type of a field.
+
+    Raises what `evaluate` does, also if a value cannot be cast.
+    """
+    value = f"CAST(({expression}\n) AS {_remembered_type(call, field)})"
+    return _evaluate(call, expression, value, _used_columns(expression, rows))
+
+
+def _used_columns(expression: str, rows: pa.Table) -> pa.Table:
+    """Return the columns that an expression reads, or one of nulls. Raises InvalidRequestError."""
     used = referenced_columns(expression)
     names = [name for name in rows.column_names if name.lower() in used]
     unknown = used - {name.lower() for name in names} - VALUE_WORDS
@@ -64,8 +79,7 @@ def evaluate(call: Call, expression: str, rows: pa.Table) -> pa.ChunkedArray:
         )
     # A filler column keeps the number of rows when no other is used.
     filler = max((*names, "_"), key=len) + "_"
-    view = pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
-    return _evaluate(call, expression, f"({expression}\n)", view)
+    return pa.table([*(rows[name] for name in names), pa.nulls(len(rows), pa.int8())], [*names, filler])
 
 
 def evaluate_constant(call: Call, expression: str, field: pa.Field | None = None) -> pa.Scalar:
@@ -97,7 +111,7 @@ def rename_column(expression: str, old: str, new: str) -> str:
     """Return the expression with each reference to `old` changed to `new`."""
     tree = _parse(expression)
     syntax.rename(tree, old, new)
-    return _render(tree)
+    return render_expression(tree)
 
 
 def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
@@ -112,9 +126,9 @@ def parse_constraint(constraint: str, arrow_schema: pa.Schema) -> Constraint:
     if parts["kind"].upper() == "CHECK":
         tree = _parse(parts["inside"])
         names = sorted(syntax.column_names(tree))
-        kind, expression = "CHECK", _render(tree)
+        kind, expression = "CHECK", render_expression(tree)
     else:
-        names = syntax.key_columns(parts["inside"], _serialize(f"SELECT {parts['inside']}\n"))
+        names = syntax.key_columns(parts["inside"], serialize_statement(f"SELECT {parts['inside']}\n"))
         kind, expression = " ".join(parts["kind"].upper().split()), ""
     if len({name.lower() for name in names}) < len(names):
         raise InvalidRequestError(f"constraint {syntax.shorten(constraint)} names a column twice")
@@ -182,15 +196,16 @@ def _parse(expression: str) -> syntax.Tree:
     """Return the tree of an expression that is allowed."""
     syntax.check_text(expression)
     # The line break ends a comment, which could hide the closing parenthesis otherwise.
-    return syntax.parse_tree(expression, _serialize(f"SELECT ({expression}\n)"))
+    return syntax.parse_tree(expression, serialize_statement(f"SELECT ({expression}\n)"))
 
 
-def _serialize(statement: str) -> str:
+def serialize_statement(statement: str) -> str:
     """Return DuckDB's syntax tree of a statement as JSON. The statement is only parsed."""
     return _text(Call(), "SELECT json_serialize_sql(?)", statement)
 
 
-def _render(tree: syntax.Tree) -> str:
+def render_expression(tree: syntax.Tree) -> str:
+    """Return the text of the tree of an allowed expression."""
     text = _text(Call(), "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
     return text.removeprefix("SELECT ")
 
@@ -200,6 +215,17 @@ def _text(call: Call, query: str, *parameters: str) -> str:
         return str(SANDBOX.run(call, query, parameters, is_quick=True).column(0)[0])
     except QueryFailedError as error:
         raise InvalidRequestError(f"expression is not valid: {error}") from error
+
+
+_TYPES: BoundedCache[pa.Field, str] = BoundedCache(_MAX_CACHED)
+
+
+def _remembered_type(call: Call, field: pa.Field) -> str:
+    known = _TYPES.get(field)
+    if known is None:
+        known = _duckdb_type(call, field)
+        _TYPES.put(field, known)
+    return known
 
 
 def _duckdb_type(call: Call, field: pa.Field) -> str:

@@ -23,6 +23,8 @@ class AccessLog:
     details: dict[str, str] = field(default_factory=dict)
     text: str = ""
     """A statement in SQL. It is not logged: there may be data in it."""
+    columns: tuple[str, ...] | None = None
+    """The columns that are read or set; None if all of them. They are for the audit log."""
     on_finish: Callable[[str, str], None] | None = None
     """Called once, at the end, with the status and the text of the error."""
 

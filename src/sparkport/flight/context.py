@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkport.access import Policies
 from sparkport.catalog.actions import Action
 from sparkport.catalog.budget import UNLIMITED, Resources
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import TablePath, find_schema, find_table
 from sparkport.catalog.tables import Catalog, Table
+from sparkport.errors import NotFoundError
+from sparkport.flight.audit import AuditLog
 from sparkport.flight.new_tables import NewTables
 from sparkport.flight.prepared_statements import PreparedStatements
 from sparkport.flight.presentation.listing_cache import ListingCache
@@ -46,6 +49,9 @@ class ServerContext:
     endpoint_location: str = flights.REUSE_CONNECTION
     actions: Mapping[str, Action] = field(default_factory=dict)
     offers_sql: bool = True
+    audit: AuditLog | None = None
+    policies: Policies | None = None
+    """Who may do what; None if everybody may do everything. Nothing but this class reaches for `catalogs`."""
 
     def default_catalog(self, request: Request) -> str:
         """Return the catalog of a request that names none."""
@@ -57,13 +63,31 @@ class ServerContext:
 
     def named_catalog(self, call: Call, name: str) -> Catalog:
         """Return a catalog as the caller may see it. Raises NotFoundError."""
-        del call
-        return self.catalogs.get(name)
+        if self.policies is None:
+            return self.catalogs.get(name)
+        guard = self.policies.guard(call.principal)
+        spelled, catalog = self.catalogs.find(name) or (name, None)
+        if catalog is None or not guard.shows(spelled):
+            raise NotFoundError("catalog", name, [known for known, _ in self.visible_catalogs(call)])
+        return guard.catalog(spelled, catalog)
 
     def visible_catalogs(self, call: Call) -> list[tuple[str, Catalog]]:
         """Return the catalogs that exist for the caller, by name."""
-        del call
-        return self.catalogs.items()
+        if self.policies is None:
+            return self.catalogs.items()
+        guard = self.policies.guard(call.principal)
+        return [
+            (name, guard.catalog(name, catalog))
+            for name, catalog in self.catalogs.items()
+            if guard.shows(name)
+        ]
+
+    def visible_actions(self, call: Call) -> Mapping[str, Action]:
+        """Return the actions of the user's own that the caller may run, by name."""
+        if self.policies is None:
+            return self.actions
+        guard = self.policies.guard(call.principal)
+        return {name: action for name, action in self.actions.items() if guard.runs_action(name)}
 
     def table(self, request: Request, path: TablePath) -> Table:
         """Return a table. Raises NotFoundError."""

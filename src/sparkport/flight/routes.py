@@ -287,7 +287,7 @@ def run(name: str, context: ServerContext, request: Request, data: bytes) -> byt
                 f"the data of action '{name}' has {len(data)} bytes, the limit is {_MAX_BODY_BYTES} bytes"
             )
         return route.run(context, request, data)
-    action = context.actions.get(name)
+    action = context.visible_actions(request.call).get(name)
     if action is None:
         raise NotImplementedByServerError(f"unknown action '{name}'")
     with UserCodeBoundary(request.call, "action", name):

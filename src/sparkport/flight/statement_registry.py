@@ -266,7 +266,7 @@ class StatementRegistry:
         started = datetime.fromtimestamp(entry.started, UTC)
         return StatementView(
             f"{self._prefix}-{entry.number}",
-            call.principal,
+            call.principal.name,
             loggable(entry.client),
             call.peer,
             dialect_of(log, is_airport=entry.is_airport),

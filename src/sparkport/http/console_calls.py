@@ -16,7 +16,7 @@ from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
 from sparkport.catalog.sql import SqlStatement
-from sparkport.errors import InvalidRequestError, PreconditionError
+from sparkport.errors import InvalidRequestError, PreconditionError, UnavailableError
 from sparkport.flight.access_log import AccessLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import timeout_text
@@ -51,21 +51,42 @@ class ConsoleCall:
     @contextlib.contextmanager
     def running(self, *, text: str = "", path: str = "") -> Iterator[str]:
         """List the call while a block runs, and give the block its id."""
-        self.log.add(principal=self.call.principal, path=path, reads="" if text else "scan")
+        self.log.add(reads="" if text else "scan")
         self.log.text = text
-        statement = self.context.statements.begin(
-            self.call, self.log, self._client, self._dismiss, is_airport=False
-        )
+        with self.logged(path):
+            if self.context.audit is not None:
+                self.context.audit.began(self.call, self.log)
+            yield self.context.statements.begin(
+                self.call, self.log, self._client, self._dismiss, is_airport=False
+            )
+
+    @contextlib.contextmanager
+    def logged(self, path: str = "") -> Iterator[None]:
+        """Write the log line of a block, and what the audit log has to know."""
+        self.log.add(principal=self.call.principal, path=path)
         try:
-            yield statement
+            if self.context.audit is not None:
+                self.context.audit.check()
+            yield
+            self._audit("OK")
         except GeneratorExit:
-            self.log.finish("CANCELLED")
+            self._finish("CANCELLED", "")
             raise
         except Exception as error:
             result = outcome(error, self.log.trace, airport=False, typed=False)
-            self.log.finish(result.code.name, result.message)
+            self._finish(result.code.name, result.message)
             raise
         self.log.finish("OK")
+
+    def _finish(self, status: str, error: str) -> None:
+        # The first reason counts; the log tells of the other.
+        with contextlib.suppress(UnavailableError):
+            self._audit(status, error)
+        self.log.finish(status, error)
+
+    def _audit(self, status: str, error: str = "") -> None:
+        if self.context.audit is not None:
+            self.context.audit.ended(self.call, self.log, status, error)
 
     def _dismiss(self, code: grpc.StatusCode, text: str) -> None:
         del code, text

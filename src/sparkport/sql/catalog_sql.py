@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.call import Call
-from sparkport.catalog.sql import SqlDescription, SqlStatement
+from sparkport.catalog.sql import GatedSql, SqlDescription, SqlStatement
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError, NotImplementedByServerError
 from sparkport.sql import change_runs, definition_runs
@@ -33,10 +33,15 @@ class CatalogSql:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
+    def _check_allowed(self) -> None:
+        if isinstance(self._catalog, GatedSql):
+            self._catalog.check_sql()
+
     def describe_sql(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
         """Analyse a statement over tables without rows."""
+        self._check_allowed()
         with translated(call):
             kind = _kind(statement)
             if kind in _DEFINITIONS:
@@ -51,6 +56,7 @@ class CatalogSql:
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> pa.RecordBatchReader:
         """Run a query; its rows are computed as they are read."""
+        self._check_allowed()
         with translated(call):
             if _kind(statement) not in _QUERIES:
                 raise InvalidRequestError("the statement returns no rows; run it as an update")
@@ -60,6 +66,7 @@ class CatalogSql:
 
     def update_sql(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
         """Run a change or a definition."""
+        self._check_allowed()
         with translated(call):
             kind = _kind(statement)
             if kind in _QUERIES:

@@ -123,6 +123,12 @@ class Catalogs:
                 raise NotFoundError("catalog", name, self._names())
             return entry.catalog
 
+    def find(self, name: str) -> tuple[str, Catalog] | None:
+        """Return the catalog of that name, or the default one, with its name; None if there is none."""
+        with self._lock:
+            entry = self._entries.get((name or self._default_name()).lower())
+            return None if entry is None else (entry.name, entry.catalog)
+
     def items(self) -> list[tuple[str, Catalog]]:
         """Return all names with their catalogs."""
         with self._lock:

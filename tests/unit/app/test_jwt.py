@@ -23,6 +23,7 @@ import sparkport
 from sparkport.app.jwt_authentication import JwtAuthenticator
 from sparkport.app.jwt_keys import KeyUrl, key_source
 from sparkport.app.jwt_rules import JwtRules
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import ConfigError, UnauthenticatedError
 from sparkport.flight.transport.auth import BearerTokens
 from sparkport.memory import MemoryCatalog
@@ -131,6 +132,30 @@ def test_wrong_claims_are_refused(known: JwtAuthenticator, changes: dict[str, ob
     """A token that is expired, not valid yet, of or for another, or without a name is refused."""
     with pytest.raises(UnauthenticatedError):
         known.authenticate(signed(claims(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("claim", "content", "roles"),
+    [
+        (None, {"roles": ["a"]}, set()),
+        ("roles", {"roles": ["a", "b", 1, None]}, {"a", "b"}),
+        ("roles", {"roles": "a b"}, {"a", "b"}),
+        ("roles", {"roles": {"a": "b"}}, set()),
+        ("roles", {}, set()),
+        ("realm.roles", {"realm": {"roles": ["a"]}}, {"a"}),
+        ("realm.roles", {"realm": ["roles"]}, set()),
+    ],
+)
+def test_roles_come_from_their_claim(
+    file: Path, claim: str | None, content: dict[str, object], roles: set[str]
+) -> None:
+    """A list of texts, or one text with spaces, perhaps inside other claims; anything else is no role."""
+    rules = JwtRules(ISSUER, AUDIENCE, str(file), roles_claim=claim)
+    known = JwtAuthenticator(rules, key_source(rules.keys), BearerTokens({"a.plain.token": "user"}))
+    principal = known.authenticate(signed(claims(**content)))
+
+    assert isinstance(principal, Principal)
+    assert (principal.name, principal.roles, principal.way_in) == ("ada", frozenset(roles), WayIn.JWT)
 
 
 def test_clocks_may_differ_by_a_minute(known: JwtAuthenticator) -> None:

@@ -13,13 +13,14 @@ from sparkport.flight.transport.rpc import Rpc
 
 def test_credentials_that_cannot_be_checked_end_the_call() -> None:
     """An authenticator that fails ends the call, and those after it are still checked."""
-    ended = threading.Semaphore(0)
     authenticator = Mock(still_admits=Mock(side_effect=OSError("disk")))
     calls = OpenCalls(authenticator, check_seconds=0.01)
-    rpcs = [Mock(spec=Rpc, dismiss=Mock(side_effect=lambda *_: ended.release())) for _ in range(2)]
-    for rpc in rpcs:
-        calls.add(rpc, "ada", "Bearer x")
-        assert ended.acquire(timeout=10)
+    rpcs = []
+    for _ in range(2):
+        ended = threading.Event()
+        rpcs.append(Mock(spec=Rpc, dismiss=Mock(side_effect=lambda *_, ended=ended: ended.set())))
+        calls.add(rpcs[-1], "ada", "Bearer x")
+        assert ended.wait(timeout=10)
 
     for rpc in rpcs:
         assert rpc.dismiss.call_args.args[0] is grpc.StatusCode.UNAUTHENTICATED

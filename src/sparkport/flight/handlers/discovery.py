@@ -55,7 +55,7 @@ def list_flights(context: ServerContext, request: Request, criteria: bytes) -> I
     if only_catalog is not None:
         catalogs = [(only_catalog, context.catalog(request, only_catalog))]
     else:
-        catalogs = context.catalogs.items()
+        catalogs = context.visible_catalogs(request.call)
 
     def list_tables(catalog: Catalog) -> list[tuple[Schema, Sequence[Table]]]:
         schemas = [schema for schema in catalog.schemas(request.call) if only_schema in {None, schema.name}]

@@ -114,6 +114,7 @@ def _begin(
                     " DuckDB's Airport extension mistakes it for the row id"
                 )
             names = _set_columns(incoming, visible)
+            request.access_log.columns = names
             statement = buffered.begin_update(request.call, table, names, returning=returning)
             return statement, _update_reply(names, visible)
         case "delete":

@@ -23,14 +23,14 @@ _NAME = pa.string()
 
 def catalogs(context: ServerContext, request: Request, body: MetadataRequest) -> pa.Table:
     """List the catalogs."""
-    del request, body
-    names = [name for name, _ in context.catalogs.items()]
+    del body
+    names = [name for name, _ in context.visible_catalogs(request.call)]
     return pa.table({"catalog_name": pa.array(names, _NAME)})
 
 
 def db_schemas(context: ServerContext, request: Request, body: MetadataRequest) -> pa.Table:
     """List the schemas that match the filters."""
-    listed = list_each(_catalogs(context, body), partial(_schemas, request, body))
+    listed = list_each(_catalogs(context, request, body), partial(_schemas, request, body))
     rows = [(catalog, schema.name) for catalog, in_catalog in listed for schema in in_catalog]
     return _table(rows, pa.schema([("catalog_name", _NAME), ("db_schema_name", _NAME)]))
 
@@ -44,7 +44,7 @@ def tables(context: ServerContext, request: Request, body: MetadataRequest) -> p
         ("table_type", _NAME),
     ]
     rows: list[tuple[object, ...]] = []
-    for catalog, listed in list_each(_catalogs(context, body), partial(_tables, request, body)):
+    for catalog, listed in list_each(_catalogs(context, request, body), partial(_tables, request, body)):
         for schema, table in listed:
             request.call.check()
             row: tuple[object, ...] = (catalog, schema.name, table.name, _kind(table))
@@ -66,11 +66,11 @@ def table_types(context: ServerContext, request: Request, body: MetadataRequest)
     return pa.table({"table_type": pa.array(list(TableKind), _NAME)})
 
 
-def _catalogs(context: ServerContext, body: MetadataRequest) -> list[tuple[str, Catalog]]:
+def _catalogs(context: ServerContext, request: Request, body: MetadataRequest) -> list[tuple[str, Catalog]]:
     only = body.catalog
     return [
         (name, catalog)
-        for name, catalog in context.catalogs.items()
+        for name, catalog in context.visible_catalogs(request.call)
         if only is None or only.lower() == name.lower()
     ]
 

@@ -182,7 +182,7 @@ def get_schema(context: ServerContext, request: Request, data: bytes) -> bytes:
 def do_get(context: ServerContext, request: Request, ticket: Ticket) -> Iterator[bytes]:
     """Stream the rows of a ticket."""
     if ticket.path is None:
-        yield from encoded(Shaper(_DATABASES_SCHEMA), [_databases(context)])
+        yield from encoded(Shaper(_DATABASES_SCHEMA), [_databases(context, request)])
         return
     request.access_log.add_path(ticket.path.catalog, ticket.path.schema, ticket.path.table)
     if ticket.function:
@@ -190,9 +190,10 @@ def do_get(context: ServerContext, request: Request, ticket: Ticket) -> Iterator
         return
     call = request.call
     table = context.table(request, ticket.path)
-    if ticket.row_count is not None:
+    if ticket.row_count is not None and _may_count(context, request, table, ticket):
         yield from _placeholder_rows(request, table, ticket, ticket.row_count)
         return
+    request.access_log.columns = ticket.columns
     plan = context.plans.get(call, table, ticket)
     arrow_schema = plan.arrow_schema(call)
     sent = schemas.to_duckdb_types(arrow_schema) if ticket.duckdb_types else arrow_schema
@@ -247,6 +248,11 @@ def _row_counts(request: Request, table: Table, pin: TimePoint | None, ticket: T
     return [structs.replace(ticket, row_count=stop - start) for start, stop in itertools.pairwise(cuts)]
 
 
+def _may_count(context: ServerContext, request: Request, table: Table, ticket: Ticket) -> bool:
+    """Return whether the caller may know the number of rows, which may be otherwise since the ticket."""
+    return context.policies is None or row_count(request, table, ticket.time_point) is not None
+
+
 def _placeholder_rows(request: Request, table: Table, ticket: Ticket, count: int) -> Iterator[bytes]:
     """Return rows without values for the one column that the client asked for to count them."""
     columns = client_schema(request, table, ticket.time_point)
@@ -279,7 +285,7 @@ def _signed_endpoints(
     ]
 
 
-def _databases(context: ServerContext) -> pa.RecordBatch:
-    names = [name for name, _ in context.catalogs.items()]
+def _databases(context: ServerContext, request: Request) -> pa.RecordBatch:
+    names = [name for name, _ in context.visible_catalogs(request.call)]
     columns = [pa.array(names, pa.string()), pa.nulls(len(names), pa.string())]
     return pa.record_batch(columns, schema=_DATABASES_SCHEMA)

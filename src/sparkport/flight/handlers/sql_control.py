@@ -18,7 +18,7 @@ def begin_transaction(context: ServerContext, request: Request, body: None) -> s
     """Begin a transaction whose statements are seen by it alone until it is committed."""
     del body
     catalog = _session(request).catalog or context.default_catalog(request)
-    manager = manager_of(context.catalogs.get(catalog))
+    manager = manager_of(context.named_catalog(request.call, catalog))
     if not offers_staged_sql(manager):
         raise PreconditionError(
             "statements in SQL do not take part in transactions here; use autocommit: on Spark, transactions"
@@ -73,7 +73,9 @@ def close_session(context: ServerContext, request: Request, body: bytes) -> None
     del body
     for transaction_id, catalog in context.session_transactions.close(request.call).items():
         with contextlib.suppress(NotFoundError, TransactionNotActiveError):
-            manager_of(context.catalogs.get(catalog)).rollback_transaction(request.call, transaction_id)
+            manager_of(context.named_catalog(request.call, catalog)).rollback_transaction(
+                request.call, transaction_id
+            )
     request.rpc.send_initial_metadata((("set-cookie", sql_sessions.closed_cookie()),))
 
 

@@ -40,7 +40,7 @@ def primary_keys(context: ServerContext, request: Request, command: GetPrimaryKe
     rows: list[dict[str, object]] = []
     catalogs = [
         (name, catalog)
-        for name, catalog in context.catalogs.items()
+        for name, catalog in context.visible_catalogs(request.call)
         if command.catalog is None or command.catalog.lower() == name.lower()
     ]
 

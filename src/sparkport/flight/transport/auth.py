@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from sparkport.catalog.call import ANONYMOUS
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import UnauthenticatedError
 
 
@@ -18,7 +19,7 @@ class Authenticator(Protocol):
 
     @abstractmethod
     def authenticate(self, authorization: str | None) -> str:
-        """Return the principal. Raises UnauthenticatedError."""
+        """Return the principal: a name, or a `Principal` with roles. Raises UnauthenticatedError."""
         raise NotImplementedError
 
 
@@ -68,7 +69,7 @@ class BearerTokens(Authenticator):
         # Every token is compared, in constant time each, so that timing tells nothing.
         for valid_token, owner in self._principals.items():
             if hmac.compare_digest(valid_token, given):
-                principal = owner
+                principal = Principal(owner, way_in=WayIn.TOKEN)
         if principal is None:
             raise _refused(given)
         return principal

@@ -163,7 +163,9 @@ class DirectRpc(Rpc):
         """End the call from any thread; whoever waits for its client learns that it is gone."""
         # An end of the input that comes with this must not look like one that the client sent.
         self.cancelled = True
-        self._call.cancel(_CODES[code], details)
+        call = self._call
+        if call is not None:
+            call.cancel(_CODES[code], details)
 
     def end(self, last: bytes | None = None) -> None:
         """Send the status, once, and perhaps a last message in the same breath."""
@@ -190,6 +192,10 @@ class DirectRpc(Rpc):
         else:
             self._status = (grpc.StatusCode.UNKNOWN, "the server failed")
             self.end()
+
+    def release(self) -> None:
+        """Give the stream of a settled call back to gRPC, whoever still refers to the call."""
+        self._call = None
 
     def settle(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""

@@ -250,6 +250,7 @@ class DirectServer:
 
     def _forget(self, rpc: DirectRpc) -> None:
         self._rpcs.discard(rpc)
+        rpc.release()
         self._spare_queues.append(rpc.queue)
 
     def _watch(self) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import (
     CancelledError,
     InvalidRequestError,
     NotImplementedByServerError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from sparkport.flight import routes, sql_routes
 from sparkport.flight.access_log import AccessLog
@@ -162,8 +165,8 @@ class FlightService(grpc.GenericRpcHandler):
         return next(self._do_action(request, body), pb.Result().SerializeToString())
 
     def _list_actions(self, request: Request, body: bytes) -> Iterator[bytes]:
-        del request, body
-        own = {name: action.comment for name, action in self._context.actions.items()}
+        del body
+        own = {name: a.comment for name, a in self._context.visible_actions(request.call).items()}
         for name, description in (routes.DESCRIPTIONS | own).items():
             yield pb.ActionType(type=name, description=description).SerializeToString()
 
@@ -177,8 +180,9 @@ class FlightService(grpc.GenericRpcHandler):
                 _hold_body(request, body)
                 answer = run(request, body)
                 request.call.meter.bytes_out += len(answer)
+                self._audit(request, access_log, "OK")
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
-                _fail(rpc, headers, error, access_log, typed=False)
+                self._fail(rpc, headers, error, request, access_log, typed=False)
             finally:
                 _release(rpc, request)
             access_log.finish("OK")
@@ -199,17 +203,60 @@ class FlightService(grpc.GenericRpcHandler):
                     _hold_body(request, body)
                 if method == "Handshake":
                     rpc.send_initial_metadata(_bearer(headers))
-                yield from _counted(request, run(request, body))
+                yield from _counted(request, self._announced(request, access_log, run(request, body)))
+                self._audit(request, access_log, "OK")
             except GeneratorExit:
+                self._audit_failure(request, access_log, "CANCELLED")
                 access_log.finish("CANCELLED")
                 raise
             except Exception as error:  # noqa: BLE001 - the one place where errors become statuses
-                _fail(rpc, headers, error, access_log, typed=method != "DoAction")
+                self._fail(rpc, headers, error, request, access_log, typed=method != "DoAction")
             finally:
                 _release(rpc, request)
             access_log.finish("OK")
 
         return handle
+
+    def _announced(self, request: Request, access_log: AccessLog, frames: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the frames of an answer; the audit log knows of rows before the first of them leaves."""
+        audit = self._context.audit
+        if audit is not None and access_log.method == "DoGet":
+            for frame in frames:
+                audit.began(request.call, access_log)
+                yield frame
+                break
+        yield from frames
+
+    def _audit(self, request: Request | None, access_log: AccessLog, status: str, error: str = "") -> None:
+        """Write how a call went to the audit log. Raises UnavailableError if it has to be and cannot."""
+        if self._context.audit is not None:
+            call = None if request is None else request.call
+            self._context.audit.ended(call, access_log, status, error)
+
+    def _audit_failure(
+        self, request: Request | None, access_log: AccessLog, status: str, error: str = ""
+    ) -> None:
+        """Write that a call has failed. If that fails too, the log has it, and the client its error."""
+        with suppress(UnavailableError):
+            self._audit(request, access_log, status, error)
+
+    def _fail(
+        self,
+        rpc: Rpc,
+        headers: Headers,
+        error: Exception,
+        request: Request | None,
+        access_log: AccessLog,
+        *,
+        typed: bool,
+    ) -> NoReturn:
+        airport = headers.optional("airport-user-agent") is not None
+        result = outcome(error, access_log.trace, airport=airport, typed=typed)
+        self._audit_failure(request, access_log, result.code.name, result.message)
+        access_log.finish(result.code.name, result.message)
+        if result.trailers:
+            rpc.set_trailing_metadata(result.trailers)
+        rpc.abort(result.code, result.message)
 
     def _principal(self, headers: Headers, rpc: Rpc | None) -> str:
         """Return who calls: by the header if there is one, else by the client's certificate."""
@@ -217,7 +264,7 @@ class FlightService(grpc.GenericRpcHandler):
         if authorization is None and self._knows_certificates and rpc is not None:
             name = rpc.certificate_name()
             if name:
-                return name
+                return Principal(name, way_in=WayIn.CERTIFICATE)
         return self._authenticator.authenticate(authorization)
 
     def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
@@ -227,6 +274,8 @@ class FlightService(grpc.GenericRpcHandler):
             principal = self._principal(headers, rpc)
         access_log.add(principal=principal)
         context = self._context
+        if context.audit is not None:
+            context.audit.check()
         request = make_request(
             headers, principal, context.resources, access_log, rpc, context.statements.max_seconds
         )
@@ -299,12 +348,3 @@ def _parse(message: type[M], data: bytes) -> M:
 
 def _path(descriptor: bytes) -> str:
     return "/".join(_parse(pb.FlightDescriptor, descriptor).path)
-
-
-def _fail(rpc: Rpc, headers: Headers, error: Exception, access_log: AccessLog, *, typed: bool) -> NoReturn:
-    airport = headers.optional("airport-user-agent") is not None
-    result = outcome(error, access_log.trace, airport=airport, typed=typed)
-    access_log.finish(result.code.name, result.message)
-    if result.trailers:
-        rpc.set_trailing_metadata(result.trailers)
-    rpc.abort(result.code, result.message)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
+from sparkport.catalog.guards import Privilege, check
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import InvalidRequestError, SparkportError
@@ -50,12 +51,14 @@ class Dropped:
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns, which are always the same."""
-        del call, parameters
+        del parameters
+        check(call, Privilege.ADMIN)
         return self.columns
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Look into the trash; Spark has no part in it."""
         del options
+        check(call, Privilege.ADMIN)
         return pa.RecordBatchReader.from_batches(self.columns, call.checked(self._batches(parameters[0])))
 
     def _batches(self, schema: str | None) -> Iterator[pa.RecordBatch]:
@@ -89,13 +92,17 @@ class UndropTable:
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns, once the table is known to be in the trash and its name to be free."""
-        self._find(call, *_name(parameters))
+        schema, table = _name(parameters)
+        check(call, Privilege.CREATE, schema, table)
+        self._find(call, schema, table)
         return self.columns
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Move the table back and say which one it was."""
         del options
-        return pa.RecordBatchReader.from_batches(self.columns, self._batches(call, *_name(parameters)))
+        schema, table = _name(parameters)
+        check(call, Privilege.CREATE, schema, table)
+        return pa.RecordBatchReader.from_batches(self.columns, self._batches(call, schema, table))
 
     def _batches(self, call: Call, schema: str, table: str) -> Iterator[pa.RecordBatch]:
         dropped = self._undrop(call, schema, table)

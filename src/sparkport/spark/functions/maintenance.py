@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
+from sparkport.catalog.guards import Privilege
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
@@ -57,13 +58,13 @@ class _Maintenance:
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns, once the parameters are known to make sense."""
-        self._work(delta_table(call, self._catalog, parameters[0]), parameters)
+        self._work(delta_table(call, self._catalog, parameters[0], Privilege.ALTER), parameters)
         return COLUMNS
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the work and report its progress."""
         del options
-        table = delta_table(call, self._catalog, parameters[0])
+        table = delta_table(call, self._catalog, parameters[0], Privilege.ALTER)
         work = self._work(table, parameters)
         return pa.RecordBatchReader.from_batches(COLUMNS, self._run(call, table, work))
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guards import Privilege, unguarded, view_of
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError, UnsupportedOperationError
@@ -40,16 +41,22 @@ def schema_and_table(text: str) -> tuple[str, str]:
             raise InvalidRequestError(f"{text!r} has too many parts for a table: write schema.table")
 
 
-def delta_table(call: Call, catalog: Catalog, name: Any) -> DeltaTable:  # noqa: ANN401  (what a client sent)
-    """Return the table of a catalog that an argument names.
+def delta_table(
+    call: Call,
+    catalog: Catalog,
+    name: Any,  # noqa: ANN401  (what a client sent)
+    privilege: Privilege = Privilege.SELECT,
+) -> DeltaTable:
+    """Return the table of a catalog that an argument names, if the caller may do this to all of it.
 
     Raises NotFoundError with a hint: a name is looked up in the catalog, so that no folder
-    outside the warehouse can be meant.
+    outside the warehouse can be meant. Raises PermissionDeniedError.
     """
     if not isinstance(name, str):
         raise InvalidRequestError("the name of the table is NULL")
     schema, table = schema_and_table(name)
-    found = find_table(call, find_schema(call, catalog, schema), table)
+    seen = find_table(call, find_schema(call, view_of(call, catalog), schema), table)
+    found = unguarded(seen, privilege)
     if not isinstance(found, DeltaTable):
         raise UnsupportedOperationError("table", f"{schema}.{table}", "functions of Delta tables")
     return found

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
+from sparkport.catalog.guards import Privilege, check, unguarded, view_of
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
@@ -57,12 +58,14 @@ class Query:
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns of the query, which is analysed for it but not run."""
+        check(call, Privilege.SQL)
         limited = _limit_time(call, self._max_seconds)
         with self._limit(call):
             return _shown(self._analyse(limited, _text(parameters))[1])
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the query."""
+        check(call, Privilege.SQL)
         sql, limited = _text(parameters), _limit_time(call, self._max_seconds)
         with self._limit(call):
             tables, spark_schema = self._analyse(limited, sql)
@@ -125,7 +128,8 @@ class Query:
                 pass
             case _:
                 raise NotFoundError("table", ".".join(name))
-        delta_table = find_table(call, find_schema(call, self._catalog, schema), table)
+        seen = find_table(call, find_schema(call, view_of(call, self._catalog), schema), table)
+        delta_table = unguarded(seen, Privilege.SELECT)
         assert isinstance(delta_table, DeltaTable)
         check_plain(delta_table.schema)
         check_plain(delta_table.name)

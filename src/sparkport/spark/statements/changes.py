@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkport.catalog.guards import Privilege
 from sparkport.errors import InvalidRequestError, NotImplementedByServerError
 from sparkport.spark.statements.tokens import cursor_of
 from sparkport.sql.changes import Delete, Insert, Update
@@ -81,6 +82,19 @@ class Several:
 
 Change = Insert | Update | Delete | MergePart
 """A change that is one statement of its table."""
+
+
+def needed_privileges(change: Change | Several) -> frozenset[Privilege]:
+    """Return what a caller must be allowed to do to the target; the queries look at what they read."""
+    match change:
+        case Several(parts=parts):
+            return frozenset().union(*map(needed_privileges, parts))
+        case Insert() | MergeInsert():
+            return frozenset({Privilege.INSERT})
+        case Update() | MergeUpdate():
+            return frozenset({Privilege.UPDATE})
+        case Delete() | MergeDelete():
+            return frozenset({Privilege.DELETE})
 
 
 def parse_change(sql: str, root: Mapping[str, Any]) -> Change | Several:

@@ -13,12 +13,15 @@ from sparkport.catalog.ddl import (
     DropSchemaOptions,
     DropTableOptions,
     DynamicCatalog,
+    DynamicTable,
     OnConflict,
     RevertibleSchema,
 )
 from sparkport.catalog.dml import committed
 from sparkport.catalog.functions import TableFunction
+from sparkport.catalog.guards import Privilege, unguarded, view_of
 from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.tables import VersionedTable
 from sparkport.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -66,17 +69,18 @@ class DefinitionRuns:
         elif kind == "DropTable":
             _drop_table(call, names, cursor)
         elif cursor.skip("ALTER", "TABLE"):
-            table = names.table(cursor.names())
+            table = names.seen_table(cursor.names())
             changes = table_changes(cursor, plan)
             if len(changes) > 1:
                 raise NotImplementedByServerError("ALTER TABLE changes one column at a time")
+            assert isinstance(table, DynamicTable)
             table.alter(call, changes[0])
         elif cursor.skip("OPTIMIZE"):
-            table = names.table(cursor.names())
+            table = names.table(cursor.names(), Privilege.ALTER)
             cursor.end()
             self._maintain(call, Optimize.name, [str(table)])
         elif cursor.skip("VACUUM"):
-            table = names.table(cursor.names())
+            table = names.table(cursor.names(), Privilege.ALTER)
             hours = _hours(cursor)
             self._maintain(call, Vacuum.name, [str(table), hours])
         else:
@@ -90,7 +94,7 @@ class DefinitionRuns:
         name = names.schema_name(cursor.names())
         cursor.end()
         try:
-            self._catalog.create_schema(call, name, CreateSchemaOptions())
+            self._seen(call).create_schema(call, name, CreateSchemaOptions())
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -104,7 +108,13 @@ class DefinitionRuns:
         cascade = cursor.skip("CASCADE")
         cursor.end()
         options = DropSchemaOptions(ignore_not_found=if_exists, cascade=cascade)
-        self._catalog.drop_schema(call, name, options)
+        self._seen(call).drop_schema(call, name, options)
+
+    def _seen(self, call: Call) -> DynamicCatalog:
+        """Return the catalog as the caller may see it."""
+        catalog = view_of(call, self._catalog)
+        assert isinstance(catalog, DynamicCatalog)
+        return catalog
 
     def _create_table(self, call: Call, names: Names, cursor: Cursor, plan: Plan) -> int:
         cursor.expect("CREATE")
@@ -132,10 +142,12 @@ class DefinitionRuns:
         with self._queries.execute(call, [query], ScanOptions()) as reader:
             columns = reader.schema
             table = schema.create_table(call, name, columns, options)
-            assert isinstance(table, DeltaTable)
+            assert isinstance(table, VersionedTable)
             made = table.snapshot(call, None).time_point
             try:
-                statement = table.begin_insert(call, returning=False)
+                target = unguarded(table, Privilege.INSERT)
+                assert isinstance(target, DeltaTable)
+                statement = target.begin_insert(call, returning=False)
                 with committed(statement, call.check) as outcome:
                     for batch in call.checked(reader):
                         statement.write(conform_batch(batch, columns))

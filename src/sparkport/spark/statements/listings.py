@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guards import Privilege
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import NotImplementedByServerError
@@ -52,13 +53,13 @@ def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan) -> 
             path = cursor.names()
             if cursor.skip("IN") or cursor.skip("FROM"):
                 path = (*cursor.names(), path[-1])
-            columns = without_rowid(names.table(path).arrow_schema)
+            columns = without_rowid(names.table(path, Privilege.BROWSE).arrow_schema)
             return pa.table({"col_name": columns.names}, _COLUMN_NAMES)
         case "DescribeRelation":
             cursor.at += 1
             cursor.skip("TABLE")
             _ = cursor.skip("EXTENDED") or cursor.skip("FORMATTED")
-            table = names.table(cursor.names())
+            table = names.table(cursor.names(), Privilege.BROWSE)
             cursor.end()
             return pa.Table.from_pylist(list(_described(table)), _DESCRIPTION)
         case kind:

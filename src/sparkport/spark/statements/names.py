@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicCatalog, RevertibleSchema
+from sparkport.catalog.guards import Privilege, unguarded, view_of
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.sql import SqlStatement
+from sparkport.catalog.tables import Table
 from sparkport.errors import NotFoundError, UnsupportedOperationError
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
@@ -37,13 +39,20 @@ class Names:
 
     def schema(self, path: tuple[str, ...]) -> RevertibleSchema:
         """Return the schema that the qualifiers of a name mean. Raises NotFoundError."""
-        schema = find_schema(self.call, self.catalog, self.schema_name(path))
+        schema = find_schema(self.call, view_of(self.call, self.catalog), self.schema_name(path))
         if not isinstance(schema, RevertibleSchema):
             raise UnsupportedOperationError("schema", schema.name, "CREATE TABLE")
         return schema
 
-    def table(self, path: tuple[str, ...]) -> DeltaTable:
-        """Return the table of a name with its qualifiers. Raises NotFoundError."""
-        table = find_table(self.call, self.schema(path[:-1]), path[-1])
+    def table(self, path: tuple[str, ...], *privileges: Privilege) -> DeltaTable:
+        """Return the table of a name with its qualifiers, if the caller may do all of this to all of it.
+
+        Raises NotFoundError and PermissionDeniedError.
+        """
+        table = unguarded(self.seen_table(path), *privileges)
         assert isinstance(table, DeltaTable)
         return table
+
+    def seen_table(self, path: tuple[str, ...]) -> Table:
+        """Return the table of a name with its qualifiers as the caller may see it. Raises NotFoundError."""
+        return find_table(self.call, self.schema(path[:-1]), path[-1])

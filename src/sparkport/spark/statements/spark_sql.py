@@ -10,6 +10,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicCatalog
 from sparkport.catalog.functions import TableFunction
+from sparkport.catalog.guards import view_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
@@ -18,7 +19,14 @@ from sparkport.errors import InvalidRequestError, SparkportError, UnsupportedOpe
 from sparkport.spark.query.function import DisabledQuery, Query
 from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
 from sparkport.spark.statements import change_runs
-from sparkport.spark.statements.changes import Change, MergeDelete, MergeUpdate, Several, parse_change
+from sparkport.spark.statements.changes import (
+    Change,
+    MergeDelete,
+    MergeUpdate,
+    Several,
+    needed_privileges,
+    parse_change,
+)
 from sparkport.spark.statements.definition_runs import DefinitionRuns
 from sparkport.spark.statements.listings import listed
 from sparkport.spark.statements.names import Names
@@ -107,7 +115,7 @@ class SparkSql:
                 raise InvalidRequestError("MERGE and INSERT OVERWRITE take one row of parameters")
             bound = replace(statement, text=with_values(statement.text, values[0]))
             return self.update(call, bound, None)
-        table = Names(call, self._catalog, statement).table(change.target)
+        table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
         if isinstance(change, Several):
             return run_several(call, self._query, change, table)
         lowered = change_runs.lower(call, self._query, change, table, is_run=True)
@@ -122,7 +130,7 @@ class SparkSql:
         if isinstance(change, _BOUND_AS_TEXT):
             text = with_values(text, values)
             change, values = self._parse_change(call, replace(statement, text=text)), []
-        table = Names(call, self._catalog, statement).table(change.target)
+        table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
         declared = parameter_schema(
             statement.text, self._column_types(call, names_in(statement.text) | {table.name.lower()})
         )
@@ -145,7 +153,7 @@ class SparkSql:
     def _listed(self, call: Call, statement: SqlStatement) -> pa.Table:
         names = Names(call, self._catalog, statement)
         plan = self._query.parse(call, statement.text)
-        return listed(call, self._catalog, names, statement.text, plan)
+        return listed(call, view_of(call, self._catalog), names, statement.text, plan)
 
     def _all_rows(
         self, call: Call, first: pa.RecordBatchReader, texts: list[str]
@@ -160,7 +168,11 @@ class SparkSql:
         """Return the types of columns by their names, of tables with these names whose logs can be read."""
         types: dict[str, pa.DataType] = {}
         # The schema may be left out if it is the default one.
-        schemas = [s for s in self._catalog.schemas(call) if s.name.lower() in names | {DEFAULT_SCHEMA}]
+        schemas = [
+            s
+            for s in view_of(call, self._catalog).schemas(call)
+            if s.name.lower() in names | {DEFAULT_SCHEMA}
+        ]
         for schema in schemas:
             for table in schema.tables(call):
                 if table.name.lower() not in names:
