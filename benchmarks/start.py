@@ -30,7 +30,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def measure(warehouse: Path, number: int) -> None:
-    """Start a server, read a small table, create another one, and stop it."""
+    """Start a server, read a small table, create another one, alter that, and stop it."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "sparkport", "serve", str(warehouse), "--port", "0", "--no-auth"]
     server = subprocess.Popen([*command, "--log-level", "warning"], stdout=subprocess.PIPE, text=True)
@@ -42,6 +42,8 @@ def measure(warehouse: Path, number: int) -> None:
             client.scan("shop", "stock").read_all()
             steps.append((time.perf_counter() - begun, cpu_seconds(server.pid)))
             client.create_table("shop", f"made_{number}", pa.schema([("n", pa.int64())]))
+            steps.append((time.perf_counter() - begun, cpu_seconds(server.pid)))
+            client.add_column("shop", f"made_{number}", pa.field("text", pa.string()))
             steps.append((time.perf_counter() - begun, cpu_seconds(server.pid)))
     finally:
         server.terminate()
@@ -56,7 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         warehouse = Path(folder)
         write_deltalake(str(warehouse / "shop.db" / "stock"), pa.table({"item": ["pencil"], "pieces": [1]}))
-        print("| round | ready (CPU of the server) | first read | first Spark statement |\n|---|---|---|---|")
+        print("| round | ready (CPU of the server) | first read | new table | first Spark statement |")
+        print("|---|---|---|---|---|")
         for number in range(1, rounds + 1):
             measure(warehouse, number)
 

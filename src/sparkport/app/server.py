@@ -71,12 +71,12 @@ class Server:
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
     `insecure_network=True`.
-    `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
-    `http_host` says otherwise.
     `access` is a file with roles, grants, row filters and masks: with it a caller may do only what the file
     grants; without it everybody may do everything. It is read again when it changes.
     `audit` is a file, or `stdout`, that gets a line of JSON for each call; with `audit_required` calls are
     refused while it cannot be written.
+    `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
+    `http_host` says otherwise.
     Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
     tickets are valid on servers with the same `token` that is given, and else on this one until it stops.
     `sql=False` switches SQL off, which Flight SQL clients could run else.

@@ -67,20 +67,22 @@ def test_the_server_answers_while_spark_starts(server: LakeServer) -> None:
 
 
 def test_what_needs_spark_waits_for_it_and_holds_up_nobody(server: LakeServer) -> None:
-    """A scan and a CREATE TABLE sent meanwhile are answered once Spark is there, the listing at once."""
+    """A scan and an ALTER sent meanwhile are answered once Spark is there, tables at once."""
     with server.client() as client, ThreadPoolExecutor() as threads:
         client.create_schema("early")
-        made = threads.submit(client.create_table, "early", "stock", STOCK.schema)
+        client.create_table("early", "stock", STOCK.schema)
+        altered = threads.submit(client.add_column, "early", "stock", pa.field("colour", pa.string()))
         read = threads.submit(server.rows, "shop", "stock")
         time.sleep(0.5)
         tables = server.tables()
-        are_waiting = not made.done() and not read.done()
-        made.result()
+        are_waiting = not altered.done() and not read.done()
+        altered.result()
+        columns = client.arrow_schema("early", "stock").names
 
     assert are_waiting
-    assert tables == ["shop.slow", "shop.stock"]
+    assert tables == ["early.stock", "shop.slow", "shop.stock"]
     assert read.result() == ROWS
-    assert server.tables() == ["early.stock", "shop.slow", "shop.stock"]
+    assert columns[:3] == ["item", "pieces", "colour"]
 
 
 def test_spark_that_dies_while_idle_is_replaced(server: LakeServer) -> None:

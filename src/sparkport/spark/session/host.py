@@ -91,6 +91,11 @@ class SparkHost:
         return self.settings.capabilities
 
     @property
+    def is_up(self) -> bool:
+        """Whether there is a session now."""
+        return self._link is not None
+
+    @property
     def process_id(self) -> int | None:
         """The Java process of the session, while there is one."""
         link = self._link

@@ -34,6 +34,9 @@ NO_EXTERNAL_XML = ("javax.xml.accessExternalDTD", "javax.xml.accessExternalSchem
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
+CHECKPOINT_INTERVAL = "200"
+"""After how many commits Delta writes a checkpoint of a new table: `delta.checkpointInterval`."""
+
 # What may be set on a session that runs already, and so also over Spark Connect.
 _SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -49,7 +52,7 @@ _SESSION_CONF = {
     # Replaying a log in 50 tasks, as is Delta's default, is most of the latency of a small table.
     "spark.databricks.delta.snapshotPartitions": "2",
     # The statement whose turn it is waits for it, so the server writes checkpoints much earlier by itself.
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "200",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": CHECKPOINT_INTERVAL,
     # Else VACUUM takes the hours it is told for nothing, without a word.
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
