@@ -5,12 +5,20 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
+import grpc
 import pyarrow as pa
 
 from sparkport.client import Client, connect
 from sparkport.errors import ConflictError, SparkportError, UnavailableError
+from sparkport.protocol import flight_sql_pb2 as sql
+from tests.flight_client import Flight
+from tests.sql_client import action, query, update
 
 from .checker import Transaction
 
@@ -48,6 +56,86 @@ def final(client: Client) -> dict[str, tuple[int, ...]]:
     return {name: values(text) for table in TABLES for name, (_, text) in lists(client, table).items()}
 
 
+class Session(Protocol):
+    """A transaction as a client drives it."""
+
+    @abstractmethod
+    def read(self, table: str) -> dict[str, str]:
+        """Return the text of each list of a table."""
+
+    @abstractmethod
+    def write(self, table: str, name: str, text: str) -> None:
+        """Set the text of a list that was read."""
+
+
+class JsonSession(Session):
+    """A transaction of the JSON dialect."""
+
+    def __init__(self, own: Client) -> None:
+        self._own = own
+        self._rows: dict[str, int] = {}
+
+    def read(self, table: str) -> dict[str, str]:
+        """Return the text of each list of a table."""
+        found = lists(self._own, table)
+        self._rows |= {name: row for name, (row, _) in found.items()}
+        return {name: text for name, (_, text) in found.items()}
+
+    def write(self, table: str, name: str, text: str) -> None:
+        """Set the text of a list by its row id."""
+        self._own.update(SCHEMA, table, [self._rows[name]], pa.table({"list": [name], "items": [text]}))
+
+
+class SqlSession(Session):
+    """A transaction of Flight SQL."""
+
+    def __init__(self, flight: Flight, transaction: bytes) -> None:
+        self._flight, self._transaction = flight, transaction
+
+    def read(self, table: str) -> dict[str, str]:
+        """Return the text of each list of a table."""
+        text = f"SELECT list, items FROM {SCHEMA}.{table}"
+        rows = query(self._flight, text, transaction_id=self._transaction)
+        return {str(row["list"]): str(row["items"]) for row in rows}
+
+    def write(self, table: str, name: str, text: str) -> None:
+        """Set the text of a list by its name."""
+        statement = f"UPDATE {SCHEMA}.{table} SET items = '{text}' WHERE list = '{name}'"
+        assert update(self._flight, statement, transaction_id=self._transaction) == 1
+
+
+@contextmanager
+def json_transaction(client: Client) -> Iterator[JsonSession]:
+    """Run a transaction of the JSON dialect."""
+    with client.transaction() as own:
+        yield JsonSession(own)
+
+
+@contextmanager
+def sql_transaction(flight: Flight) -> Iterator[SqlSession]:
+    """Run a transaction of Flight SQL. Raises as the JSON dialect does."""
+    end = sql.ActionEndTransactionRequest
+    try:
+        (begun,) = action(flight, "BeginTransaction", sql.ActionBeginTransactionRequest())
+        transaction = sql.ActionBeginTransactionResult.FromString(begun).transaction_id
+        try:
+            yield SqlSession(flight, transaction)
+        except _UndoneError:
+            action(
+                flight, "EndTransaction", end(transaction_id=transaction, action=end.END_TRANSACTION_ROLLBACK)
+            )
+            raise
+        action(flight, "EndTransaction", end(transaction_id=transaction, action=end.END_TRANSACTION_COMMIT))
+    except grpc.RpcError as error:
+        match error.code():
+            case grpc.StatusCode.ABORTED:
+                raise ConflictError("lists", str(error)) from error
+            case grpc.StatusCode.UNAVAILABLE:
+                raise UnavailableError(str(error)) from error
+            case _:
+                raise
+
+
 class Recorder:
     """Runs transactions of several clients at once, as chance will have it."""
 
@@ -59,18 +147,25 @@ class Recorder:
         self._values = itertools.count(1)
         self._lock = threading.Lock()
 
-    def run(self, count: int, clients: int) -> None:
-        """Run so many transactions, so many at a time."""
-        with ThreadPoolExecutor(clients) as pool:
-            for done in [pool.submit(self._client, count // clients) for _ in range(clients)]:
+    def run(self, count: int, clients: int, *, sql_count: int = 0, sql_clients: int = 0) -> None:
+        """Run so many transactions, so many at a time, in the JSON dialect and at once in Flight SQL."""
+        with ThreadPoolExecutor(clients + sql_clients) as pool:
+            running = [pool.submit(self._json_client, count // clients) for _ in range(clients)]
+            running += [pool.submit(self._sql_client, sql_count // sql_clients) for _ in range(sql_clients)]
+            for done in running:
                 done.result()
 
-    def _client(self, count: int) -> None:
+    def _json_client(self, count: int) -> None:
         with connect(self._location, token=self._token, timeout=60) as client:
             for _ in range(count):
-                self._transaction(client)
+                self._transaction(lambda: json_transaction(client))
 
-    def _transaction(self, client: Client) -> None:
+    def _sql_client(self, count: int) -> None:
+        flight = Flight(self._location, self._token, airport=False, alone=True)
+        for _ in range(count):
+            self._transaction(lambda: sql_transaction(flight))
+
+    def _transaction(self, begin: Callable[[], AbstractContextManager[Session]]) -> None:
         with self._lock:
             number = next(self._numbers)
             steps = [
@@ -82,18 +177,16 @@ class Recorder:
         appends: list[tuple[str, int]] = []
         outcome = "unknown"
         try:
-            with client.transaction() as own:
+            with begin() as own:
                 for table, place, writes in steps:
                     name = f"{table}{place}"
-                    row, text = lists(own, table)[name]
+                    text = own.read(table)[name]
                     reads.append((name, values(text)))
                     if writes:
                         with self._lock:
                             value = next(self._values)
                         appends.append((name, value))
-                        own.update(
-                            SCHEMA, table, [row], pa.table({"list": [name], "items": [f"{text} {value}"]})
-                        )
+                        own.write(table, name, f"{text} {value}")
                 if rolls_back:
                     _undo()
             outcome = "committed"

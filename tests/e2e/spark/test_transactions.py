@@ -35,7 +35,7 @@ START = 100
 NUMBER = pa.schema([("n", pa.int64())])
 SEED = int(os.environ.get("SPARKPORT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 HISTORIES = int(os.environ.get("SPARKPORT_HISTORIES", "1"))
-"""How many histories of 100 transactions are checked."""
+"""How many histories of 108 transactions are checked."""
 KILLS = int(os.environ.get("SPARKPORT_KILLS", "2"))
 
 
@@ -222,13 +222,13 @@ def test_money_is_neither_made_nor_lost(server: LakeServer) -> None:
 
 
 def test_history_is_snapshot_isolation(server: LakeServer) -> None:
-    """Concurrent transactions on lists have no anomaly that snapshot isolation forbids."""
+    """Concurrent transactions in both dialects have no anomaly that snapshot isolation forbids."""
     with server.client() as client:
         prepare(client)
         committed = 0
         recorder = Recorder(server.location, TOKEN, SEED)
         for _ in range(HISTORIES):
-            recorder.run(100, 4)
+            recorder.run(100, 4, sql_count=8, sql_clients=2)
         found = anomalies(recorder.history, final(client))
         committed = sum(one.outcome == "committed" for one in recorder.history)
 
@@ -320,14 +320,3 @@ def test_two_servers_share_keys_and_numbers(tmp_path: Path) -> None:
             assert by_deltalake(first.warehouse, "log") == list(range(20))
             assert (sum(done), sum(alone)) == (20, 20)
             assert (len(set(keys)), len(set(logged))) == (40, 20)
-
-
-def test_transactions_of_sql_clients_are_refused(server: LakeServer) -> None:
-    """Statements in SQL take no part in transactions yet: drivers learn that, and stay with autocommit."""
-    dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi")
-    options = {"adbc.flight.sql.authorization_header": f"Bearer {TOKEN}"}
-    with (
-        pytest.warns(UserWarning, match="Cannot disable autocommit"),
-        dbapi.connect(server.location, db_kwargs=options, autocommit=False) as connection,
-    ):
-        assert connection.adbc_get_info()["vendor_name"] == "sparkport"
