@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkport
+from sparkport.app.sample import load_sample
 from sparkport.app.tokens import TokenFile
 from sparkport.catalog.measures import MEASURES
 from sparkport.cli import serve
@@ -34,6 +35,20 @@ from .usage import eventually
 
 TOKEN = "http-token"
 REPOSITORY = Path(__file__).parents[2]
+ACCESS = """
+[roles]
+analyst = ["ada"]
+
+[[grant]]
+to = "analyst"
+allow = ["select", "execute", "sql"]
+catalogs = "lakehouse"
+
+[[grant]]
+to = "analyst"
+deny = "browse"
+tables = "lakehouse.sales.customers"
+"""
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["one", "two", None]})
 
 
@@ -526,3 +541,48 @@ def test_every_number_is_documented_and_the_dashboard_knows_no_other(web: Web) -
     assert [name for name in families if f"`{name}`" not in documented] == []
     assert plotted <= families
     assert json.loads(dashboard)["uid"] == "sparkport"
+
+
+def test_what_the_console_does_is_audited(tmp_path: Path) -> None:
+    """A query and a change from the page are in the audit log, with who and what."""
+    log = tmp_path / "audit"
+    catalog = MemoryCatalog()
+    with sparkport.Server(catalog, port=0, token=TOKEN, http_port=0, audit=log) as server:
+        web = Web(str(server.console))
+        web.sql("CREATE SCHEMA s")
+        web.sql("SELECT 1 AS one")
+        web.json("/api/databases")
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+    assert [(line["event"], line.get("sql")) for line in lines] == [
+        ("begin", "CREATE SCHEMA s"),
+        ("end", "CREATE SCHEMA s"),
+        ("begin", "SELECT 1 AS one"),
+        ("end", "SELECT 1 AS one"),
+        ("end", None),
+    ]
+    assert {(line["method"], line["principal"]) for line in lines} == {("Console", "user")}
+
+
+def test_the_console_shows_what_the_caller_may_see(tmp_path: Path) -> None:
+    """Tables without a grant do not exist for the page either, and only an administrator sees all."""
+    tokens = TokenFile(tmp_path / "tokens")
+    ada = tokens.create("ada", None)
+    rules = tmp_path / "access.toml"
+    rules.write_text(ACCESS, encoding="utf-8")
+    catalog = MemoryCatalog()
+    load_sample(catalog)
+    with sparkport.Server(
+        catalog, port=0, tokens=tokens.path, access=rules, http_port=0, grace_seconds=0.2
+    ) as server:
+        web = Web(str(server.console), ada)
+        (database,) = web.json("/api/databases")
+        refused = web.call("/api/table?database=lakehouse&schema=sales&table=customers")[0]
+        denied = web.sql("SELECT * FROM sales.customers")
+        allowed = web.sql("SELECT count(*) AS n FROM sales.orders")
+
+    tables = [table["name"] for schema in database["schemas"] for table in schema["tables"]]
+    assert tables == ["orders"]
+    assert refused == 404
+    assert denied[-1]["code"] in {"NOT_FOUND", "PERMISSION_DENIED"}
+    assert allowed[2]["values"] == [[1000]]

@@ -18,7 +18,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.flight.context import ServerContext
 from sparkport.http import descriptions, downloads
@@ -204,14 +203,18 @@ def _pulse(console: Console, request: Request, principal: str, body: dict[str, A
 
 
 def _databases(console: Console, request: Request, principal: str, body: dict[str, Any]) -> Response:
-    del request, body
-    return json_response(descriptions.list_databases(console.context, Call(principal)))
+    del body
+    call = console.call(request, principal)
+    with call.logged():
+        return json_response(descriptions.list_databases(console.context, call.call))
 
 
 def _table(console: Console, request: Request, principal: str, body: dict[str, Any]) -> Response:
     del body
-    names = (request.query_params.get(name, "") for name in ("database", "schema", "table"))
-    return json_response(descriptions.describe_table(console.context, Call(principal), *names))
+    names = [request.query_params.get(name, "") for name in ("database", "schema", "table")]
+    call = console.call(request, principal)
+    with call.logged("/".join(names)):
+        return json_response(descriptions.describe_table(console.context, call.call, *names))
 
 
 def _rows(console: Console, request: Request, principal: str, body: dict[str, Any]) -> Response:

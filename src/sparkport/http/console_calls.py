@@ -51,39 +51,42 @@ class ConsoleCall:
     @contextlib.contextmanager
     def running(self, *, text: str = "", path: str = "") -> Iterator[str]:
         """List the call while a block runs, and give the block its id."""
-        self.log.add(principal=self.call.principal, path=path, reads="" if text else "scan")
+        self.log.add(reads="" if text else "scan")
         self.log.text = text
-        statement = self.context.statements.begin(
-            self.call, self.log, self._client, self._dismiss, is_airport=False
-        )
+        with self.logged(path):
+            if self.context.audit is not None:
+                self.context.audit.began(self.call, self.log)
+            yield self.context.statements.begin(
+                self.call, self.log, self._client, self._dismiss, is_airport=False
+            )
+
+    @contextlib.contextmanager
+    def logged(self, path: str = "") -> Iterator[None]:
+        """Write the log line of a block, and what the audit log has to know."""
+        self.log.add(principal=self.call.principal, path=path)
         try:
-            self._announce()
-            yield statement
+            if self.context.audit is not None:
+                self.context.audit.check()
+            yield
             self._audit("OK")
         except GeneratorExit:
-            self._audit_failure("CANCELLED")
-            self.log.finish("CANCELLED")
+            self._finish("CANCELLED", "")
             raise
         except Exception as error:
             result = outcome(error, self.log.trace, airport=False, typed=False)
-            self._audit_failure(result.code.name, result.message)
-            self.log.finish(result.code.name, result.message)
+            self._finish(result.code.name, result.message)
             raise
         self.log.finish("OK")
 
-    def _announce(self) -> None:
-        """Let the audit log know before the first row leaves. Raises UnavailableError."""
-        if self.context.audit is not None:
-            self.context.audit.check()
-            self.context.audit.began(self.call, self.log)
+    def _finish(self, status: str, error: str) -> None:
+        # The first reason counts; the log tells of the other.
+        with contextlib.suppress(UnavailableError):
+            self._audit(status, error)
+        self.log.finish(status, error)
 
     def _audit(self, status: str, error: str = "") -> None:
         if self.context.audit is not None:
             self.context.audit.ended(self.call, self.log, status, error)
-
-    def _audit_failure(self, status: str, error: str = "") -> None:
-        with contextlib.suppress(UnavailableError):
-            self._audit(status, error)
 
     def _dismiss(self, code: grpc.StatusCode, text: str) -> None:
         del code, text
