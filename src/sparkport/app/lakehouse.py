@@ -171,10 +171,12 @@ class Lakehouse:
         self._recover()
         try:
             with self._bar:
-                self._host.session(call)
                 if self._sample:
                     self._bar.show("loading the sample")
-                    self._load_sample()
+                    self._load_sample()  # which waits for Spark only where that writes the tables
+                    self.is_open.set()
+                    self._bar.show("starting Spark")
+                self._host.session(call)
         except (SparkportError, OSError) as error:
             if not self._stopping.is_set():
                 _log.error("the lakehouse is not complete", reason=str(error))

@@ -15,7 +15,9 @@ from sparkport.config import read_token
 if TYPE_CHECKING:
     from sparkport.client import Client
 
-__all__ = ["Ca", "Location", "Token", "TokenFile", "connected"]
+__all__ = ["DEFAULT_LOCATION", "Ca", "Location", "Token", "TokenFile", "connected"]
+
+DEFAULT_LOCATION = "grpc://127.0.0.1:8815"
 
 Location = Annotated[
     str,

@@ -11,13 +11,14 @@ import typer
 from sparkport import __version__
 from sparkport.cli.access import access_app
 from sparkport.cli.certificate import certificate
+from sparkport.cli.doctor import doctor, prefetch
 from sparkport.cli.serve import serve
+from sparkport.cli.sql import sql
 from sparkport.cli.statements import cancel, ps
 from sparkport.cli.token import token_app
 from sparkport.spark.read.mode import DirectReadMode
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, the token among them
     rich_markup_mode="markdown",
@@ -52,12 +53,16 @@ def _main(
     del version
 
 
-app.command(epilog=_EXAMPLES)(serve)
-app.add_typer(token_app, name="token")
-app.add_typer(access_app, name="access")
-app.command()(certificate)
-app.command()(ps)
-app.command()(cancel)
+_USE, _SECURE, _CHECK = "Use a running server", "Say who may use it", "Look after a machine"
+app.command(epilog=_EXAMPLES, rich_help_panel="Serve")(serve)
+app.command(rich_help_panel=_USE)(sql)
+app.command(rich_help_panel=_USE)(ps)
+app.command(rich_help_panel=_USE)(cancel)
+app.add_typer(token_app, name="token", rich_help_panel=_SECURE)
+app.add_typer(access_app, name="access", rich_help_panel=_SECURE)
+app.command(rich_help_panel=_SECURE)(certificate)
+app.command(rich_help_panel=_CHECK)(doctor)
+app.command(rich_help_panel=_CHECK)(prefetch)
 
 
 def _with_values(arguments: Sequence[str]) -> list[str]:

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkport.cli.connection import Ca, Location, Token, TokenFile, connected
+from sparkport.cli.connection import DEFAULT_LOCATION, Ca, Location, Token, TokenFile, connected
 
 __all__ = ["cancel", "ps"]
 
-_LOCATION = "grpc://127.0.0.1:8815"
 _OVER = ("finished", "failed", "cancelled")
 _COLOURS = {"failed": "red", "cancelled": "yellow", "finished": "dim"}
 
@@ -20,7 +19,7 @@ _COLOURS = {"failed": "red", "cancelled": "yellow", "finished": "dim"}
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also the last ones that have ended.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one statement per line.")] = False,
-    server: Location = _LOCATION,
+    server: Location = DEFAULT_LOCATION,
     token: Token = None,
     token_file: TokenFile = None,
     tls_ca: Ca = None,
@@ -40,7 +39,7 @@ def ps(
 
 def cancel(
     statement: Annotated[str, typer.Argument(metavar="ID", help="The id that `sparkport ps` shows.")],
-    server: Location = _LOCATION,
+    server: Location = DEFAULT_LOCATION,
     token: Token = None,
     token_file: TokenFile = None,
     tls_ca: Ca = None,
