@@ -19,6 +19,7 @@ from sparkport.catalog import (
     RemoveColumn,
     RemoveColumnOptions,
     RenameColumn,
+    SetComment,
     SetDefault,
     SetNotNull,
     TableChange,
@@ -397,6 +398,23 @@ def test_type_change_drops_the_extension_of_the_old_type(schema: DynamicSchema) 
     table.alter(Call(), ChangeColumnType("g", TEXT, "'text'"))
 
     assert columns_of(table).field("g").metadata == {b"comment": b"c"}
+
+
+def test_comments_are_set_and_removed(schema: DynamicSchema) -> None:
+    """Of a table and of its columns; rows do not change."""
+    table = pairs(schema)
+    table.alter(Call(), SetComment("of the table"))
+    table.alter(Call(), SetComment("of a", "A"))
+    comments = table.comment, columns_of(table).field("a").metadata
+    table.alter(Call(), SetComment(""))
+    table.alter(Call(), SetComment("", "a"))
+
+    assert comments == ("of the table", {b"comment": b"of a"})
+    assert table.comment == ""
+    assert not columns_of(table).field("a").metadata
+    assert values(table, "a") == [1, 2]
+    with pytest.raises(NotFoundError):
+        table.alter(Call(), SetComment("x", "nothing"))
 
 
 def test_default_is_set_changed_and_dropped(schema: DynamicSchema) -> None:

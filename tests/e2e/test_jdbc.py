@@ -92,7 +92,7 @@ def _use(server: sparkport.Server, tmp_path: Path, *roots: str) -> None:
         "table": "j",
         "columns": "id:-5 name:12 price:3 moment:93 day:91 ",
         "key": "id",
-        "schemas": "main,db1;",
+        "schemas": "main,db1;sparkport,db1;",
         "catalogs": "db1;",
         "cancelled": "true",
     }

@@ -133,3 +133,24 @@ def test_comment_and_tags_of_a_schema_are_listed(client: Flight) -> None:
         ("s", "hello", {"owner": "me"}),
         ("sparkport", "Functions of the server", {}),
     ]
+
+
+@pytest.mark.parametrize(
+    "arrow_type",
+    [
+        pa.decimal256(50, 2),
+        pa.dense_union([pa.field("n", pa.int32()), pa.field("t", pa.string())]),
+        pa.list_(pa.decimal256(76, 0)),
+    ],
+    ids=str,
+)
+def test_types_that_duckdb_lacks_are_for_others(
+    schema: Flight, plain: Flight, arrow_type: pa.DataType
+) -> None:
+    """DuckDB is told before the table is made; other clients get it with its exact types."""
+    columns = pa.schema([("x", arrow_type)])
+    refused = refusal(lambda: schema.create_table("db1", "s", "t", columns))
+    info = plain.create_table("db1", "s", "t", columns)  # it was not there
+
+    assert refused[0] == "FAILED_PRECONDITION"
+    assert pa.ipc.read_schema(pa.py_buffer(info.schema)).field("x").type == arrow_type

@@ -16,7 +16,7 @@ from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import flight_sql_pb2 as sql
 from sparkport.protocol.sql_info import SqlInfo
 from tests.flight_client import Flight, refusal, table_of
-from tests.sql_client import action, descriptor, prepare, put, query, schema, sql_info, update
+from tests.sql_client import action, descriptor, prepare, put, query, schema, sql_info, update, wrapped
 
 FOREVER = "SELECT sum(hash(a.range + b.range)) AS s FROM range(10000000) a, range(100000) b"
 
@@ -212,6 +212,36 @@ def test_a_session_is_kept_in_a_cookie(plain: Flight) -> None:
     assert refusal(lambda: query(plain, "SELECT 1", wrong))[0] == "INVALID_ARGUMENT"
     (closed,) = plain.action("CloseSession", b"")
     assert sql.CloseSessionResult.FromString(closed).status == 1
+
+
+def test_use_changes_the_session(plain: Flight) -> None:
+    """USE gives the client another cookie, and is refused if that would be forgotten."""
+    update(plain, "CREATE SCHEMA other")
+    update(plain, "CREATE TABLE other.u AS SELECT 7 AS seven")
+    body = sql.ActionCreatePreparedStatementRequest(query="USE other")
+    preparing = plain.stream(
+        "DoAction", pb.Action(type="CreatePreparedStatement", body=wrapped(body)).SerializeToString()
+    )
+    cookie = [("cookie", dict(preparing.initial_metadata())["set-cookie"])]
+    used = {
+        text: dict(plain.stream("GetFlightInfo", use_command(text), cookie).initial_metadata())["set-cookie"]
+        for text in ("USE other", 'use schema "OTHER" ;', "USE db1.other", "SET SCHEMA = other")
+    }
+
+    for changed in used.values():
+        assert query(plain, "SELECT * FROM u", [("cookie", changed)]) == [{"seven": 7}]
+    assert refusal(lambda: query(plain, "USE other"))[0] == "FAILED_PRECONDITION"
+    assert refusal(lambda: query(plain, "USE othr", cookie)) == (
+        "NOT_FOUND",
+        "schema 'othr' not found. Did you mean 'other'?",
+    )
+    assert refusal(lambda: query(plain, "USE CATALOG nothing", cookie))[0] == "NOT_FOUND"
+    assert refusal(lambda: query(plain, "SET TIME ZONE 'UTC'", cookie))[0] == "FAILED_PRECONDITION"
+
+
+def use_command(text: str) -> bytes:
+    """Return the descriptor of a statement that is sent as a query."""
+    return descriptor(sql.CommandStatementQuery(query=text))
 
 
 def test_what_one_dialect_makes_the_others_see(client: Flight, plain: Flight) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sparkport.access.rules import Kind
 from sparkport.access.schemas import guarded_schema
 from sparkport.access.scope import Scope
+from sparkport.catalog.abilities import abilities_of
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
 from sparkport.catalog.extension import ExtensibleCatalog
@@ -28,7 +29,7 @@ def guarded_catalog(catalog: Catalog, scope: Scope) -> Catalog:
     """
     if scope.rights.own(scope.catalog):
         return catalog
-    abilities = tuple(ability for ability in PARTS if isinstance(catalog, ability))
+    abilities = abilities_of(catalog, tuple(PARTS))
     guarded: Catalog = _class(abilities)(catalog, scope)
     return guarded
 

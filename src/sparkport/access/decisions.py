@@ -49,6 +49,7 @@ class Rights:
         self._grants = tuple(grant for grant in rules.grants if grant.subjects.include(roles))
         self._filters = tuple(one for one in rules.filters if one.subjects.include(roles))
         self._masks = tuple(one for one in rules.masks if one.subjects.include(roles))
+        self._by_columns: BoundedCache[Path, bool] = BoundedCache(_MAX_REMEMBERED)
         self._decisions: BoundedCache[tuple[Privilege, Kind, Path], Decision] = BoundedCache(_MAX_REMEMBERED)
 
     def decide(self, privilege: Privilege, kind: Kind, path: Path) -> Decision:
@@ -74,6 +75,18 @@ class Rights:
             for grant in self._grants
             if kind is not Kind.TABLE or grant.kind is Kind.COLUMN
         )
+
+    def depends_on_columns(self, path: Path) -> bool:
+        """Return whether columns of a table differ for the caller, or its rows are restricted."""
+        known = self._by_columns.get(path)
+        if known is None:
+            known = (
+                any(grant.kind is Kind.COLUMN and grant.pattern.reaches_below(path) for grant in self._grants)
+                or bool(self.filters(path))
+                or bool(self.masks_in(path))
+            )
+            self._by_columns.put(path, known)
+        return known
 
     def own(self, catalog: str) -> bool:
         """Return whether the caller may do everything with a catalog, so that nothing has to be checked."""

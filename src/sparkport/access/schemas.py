@@ -11,6 +11,7 @@ from sparkport.access.functions import guarded_table_function
 from sparkport.access.rules import Kind
 from sparkport.access.scope import Scope
 from sparkport.access.tables import guarded_table
+from sparkport.catalog.abilities import abilities_of
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import (
     CreateTableOptions,
@@ -30,7 +31,7 @@ from sparkport.errors import NotFoundError
 
 def guarded_schema(schema: Schema, scope: Scope, view: Catalog) -> Schema:
     """Return a schema of a catalog as a caller may see it; `view` is that catalog as the caller sees it."""
-    abilities = tuple(ability for ability in PARTS if isinstance(schema, ability))
+    abilities = abilities_of(schema, tuple(PARTS))
     guarded: Schema = _class(abilities)(schema, scope, view)
     return guarded
 

@@ -11,7 +11,7 @@ from sparkport.access.rules import Kind
 from sparkport.access.scope import Scope, denied
 from sparkport.catalog.guards import Privilege
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.rowid import is_rowid
+from sparkport.catalog.rowid import is_rowid, without_rowid
 from sparkport.errors import PermissionDeniedError
 
 
@@ -93,6 +93,11 @@ class Shape:
 
 def shape_of(scope: Scope, schema: str, table: str, arrow_schema: pa.Schema) -> Shape:
     """Return what the caller sees of the columns of a table; the same object for the same columns."""
+    if not scope.rights.depends_on_columns((scope.catalog, schema, table)):
+        # What holds for the table holds for all its columns.
+        is_readable = scope.allow(Privilege.SELECT, Kind.TABLE, schema, table)
+        unreadable = frozenset() if is_readable else frozenset(without_rowid(arrow_schema).names)
+        return Shape(schema, table, scope, arrow_schema, arrow_schema, unreadable, None)
     key = schema, table, id(arrow_schema)
     shape: Shape | None = scope.shapes.get(key)
     # What is remembered is alive, so that nothing else has its identity.

@@ -12,6 +12,7 @@ from sparkport.access.rules import Kind
 from sparkport.access.scope import Scope
 from sparkport.access.shapes import Shape, shape_of
 from sparkport.access.writes import begin_delete, begin_insert, begin_update, writing
+from sparkport.catalog.abilities import abilities_of
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import (
     AddConstraint,
@@ -73,8 +74,10 @@ def guarded_table(table: Table, schema: str, scope: Scope) -> Table:
 
 
 def _abilities(table: Table, *, is_restricted: bool) -> tuple[type, ...]:
-    kept = [ability for ability in PARTS if isinstance(table, ability)]
-    return tuple(ability for ability in kept if not (is_restricted and ability in _ONLY_WHOLE))
+    kept = abilities_of(table, _ABILITIES)
+    if not is_restricted:
+        return kept
+    return tuple(ability for ability in kept if ability not in _ONLY_WHOLE)
 
 
 @functools.cache
@@ -324,6 +327,8 @@ PARTS: dict[type, type[GuardedTableBase]] = {
     StatementTable: _Statements,
 }
 """The abilities of tables that callers may use, each with what is checked."""
+
+_ABILITIES = tuple(PARTS)
 
 # Not for callers with a row filter or masks: they would tell of rows and values that are kept from them.
 _ONLY_WHOLE = frozenset(

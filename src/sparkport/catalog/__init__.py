@@ -14,7 +14,8 @@ DDL (`ddl`): CREATE, DROP and ALTER.
     DynamicCatalog, CreateSchemaOptions, DropSchemaOptions, DynamicSchema, RevertibleSchema, TaggedSchema
     CreateTableOptions, DropTableOptions, OnConflict, DynamicTable, TableChange, RenameTable
     AddColumn, AddColumnOptions, RemoveColumn, RemoveColumnOptions, RenameColumn, ChangeColumnType
-    AddField, RemoveField, RenameField, SetDefault, SetNotNull, DropNotNull, AddConstraint
+    AddField, RemoveField, RenameField, SetDefault, SetNotNull, DropNotNull, AddConstraint,
+    SetComment
 
 Functions (`functions`, `parameters`): functions that clients call.
     ScalarFunction, TableFunction, TableInOutFunction, FunctionSignature, Parameter, Stability, ANY, TABLE
@@ -52,6 +53,7 @@ from sparkport.catalog.ddl import (
     RenameField,
     RenameTable,
     RevertibleSchema,
+    SetComment,
     SetDefault,
     SetNotNull,
     TableChange,
@@ -165,6 +167,7 @@ __all__ = [
     "ScanSlice",
     "Schema",
     "SchemaRequest",
+    "SetComment",
     "SetDefault",
     "SetNotNull",
     "Snapshot",

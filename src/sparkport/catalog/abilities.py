@@ -26,6 +26,27 @@ class Ability(type(Protocol)):  # type: ignore[misc]  # the metaclass of protoco
         )
 
 
+def abilities_of(thing: object, protocols: tuple[type, ...]) -> tuple[type, ...]:
+    """Return which of the protocols an object follows; objects of most classes are judged by their class."""
+    known = _by_class(type(thing), protocols)  # type: ignore[arg-type]  # types hash
+    if known is not None and known[1].isdisjoint(getattr(thing, "__dict__", ())):
+        return known[0]
+    return tuple(protocol for protocol in protocols if isinstance(thing, protocol))
+
+
+@functools.lru_cache(maxsize=4096)
+def _by_class(kind: type, protocols: tuple[type, ...]) -> tuple[tuple[type, ...], frozenset[str]] | None:
+    """Return the protocols that a class follows, and the members that it lacks of the others.
+
+    None if a member that it lacks may yet be found on its instances, whatever attributes they have.
+    """
+    lacking = {protocol: _lacking(protocol, kind) for protocol in protocols}
+    names = frozenset(name for members in lacking.values() for name, _ in members)
+    if hasattr(kind, "__getattr__") or any(hasattr(kind, name) for name in names):
+        return None
+    return tuple(protocol for protocol, members in lacking.items() if not members), names
+
+
 @functools.lru_cache(maxsize=4096)
 def _lacking(protocol: Ability, kind: type) -> tuple[tuple[str, bool], ...]:
     """Return the members of a protocol that a class does not have, and whether they are methods."""

@@ -50,7 +50,8 @@ class CreateTableOptions:
     """How a table is made.
 
     Constraints by index refer to columns by position; `table_constraints` are in
-    SQL, such as `UNIQUE(a, b)`.
+    SQL, such as `UNIQUE(a, b)`. With `partition_columns` rows are kept apart by their values; who cannot do
+    that raises UnsupportedOperationError.
     """
 
     on_conflict: OnConflict = OnConflict.ERROR
@@ -61,6 +62,7 @@ class CreateTableOptions:
     primary_key: tuple[str, ...] = ()
     unique_keys: tuple[tuple[str, ...], ...] = ()
     table_constraints: tuple[str, ...] = ()
+    partition_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,14 @@ class AddConstraint:
     constraint: str
 
 
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    """COMMENT ON a table, or on one of its columns; an empty text removes the comment."""
+
+    comment: str
+    column: str | None = None
+
+
 TableChange = (
     AddColumn
     | RemoveColumn
@@ -196,6 +206,7 @@ TableChange = (
     | RenameField
     | RemoveField
     | AddConstraint
+    | SetComment
 )
 
 

@@ -20,12 +20,15 @@ class SqlStatement:
     """The text of one statement, and what its names mean.
 
     `catalog` is the name under which clients know the catalog. Tables without a schema are in `schema`; if
-    that is empty, the catalog decides. Parameters are written as `?`.
+    that is empty, the catalog decides. Parameters are written as `?`. Times without a zone are in
+    `time_zone`, else in UTC. With a `part` only those rows are read that `SqlDescription` gave this name.
     """
 
     text: str
     catalog: str
     schema: str = ""
+    time_zone: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,13 @@ class SqlDescription:
 
     `arrow_schema` has the columns of its rows, and is None for a statement that returns none. `parameters`
     has a field for each parameter, of the type that it is compared with or stored as; of the null type if
-    the statement does not tell.
+    the statement does not tell. `parts` name the parts of its rows if these can be read side by side, in
+    words of the catalog.
     """
 
     arrow_schema: pa.Schema | None
     parameters: pa.Schema
+    parts: tuple[str, ...] = ("",)
 
 
 @runtime_checkable

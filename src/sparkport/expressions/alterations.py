@@ -22,6 +22,7 @@ from sparkport.catalog.ddl import (
     RenameColumn,
     RenameField,
     RenameTable,
+    SetComment,
     SetDefault,
     SetNotNull,
     TableChange,
@@ -61,7 +62,7 @@ class Alteration:
     `convert` makes new rows from old ones, and may raise InvalidRequestError. `filled` is the value of
     an added column in all of them; with `recomputed` the new values depend on the old rows.
     `to_check` are constraints that the new rows may break; with `checks_nulls` NOT NULL is
-    among them.
+    among them. `comment` is that of the table if it gets another one.
     """
 
     shape: TableShape
@@ -70,6 +71,7 @@ class Alteration:
     recomputed: bool = False
     checks_nulls: bool = False
     to_check: TableConstraints = TableConstraints()  # noqa: RUF009  (a frozen value)
+    comment: str | None = None
 
     @property
     def reads_rows(self) -> bool:
@@ -109,7 +111,7 @@ def plan_alteration(call: Call, table: str, shape: TableShape, change: TableChan
             index = find_column(shape.arrow_schema, column)
             field = shape.arrow_schema.field(index)
             _default_value(call, expression, field)
-            return _with_field(shape, index, _with_default(field, expression))
+            return _with_field(shape, index, _with_detail(field, b"default", expression))
         case SetNotNull(column):
             index = find_column(shape.arrow_schema, column)
             field = shape.arrow_schema.field(index).with_nullable(False)
@@ -133,6 +135,8 @@ def plan_alteration(call: Call, table: str, shape: TableShape, change: TableChan
             )
         case AddConstraint(constraint):
             return _add_constraint(call, table, shape, constraint)
+        case SetComment():
+            return _set_comment(shape, change)
         case RenameTable():
             raise TypeError("a table is renamed by its schema")
         case _:
@@ -149,11 +153,20 @@ def _with_field(shape: TableShape, index: int, field: pa.Field) -> Alteration:
     return Alteration(replace(shape, arrow_schema=arrow_schema), _renaming(arrow_schema))
 
 
-def _with_default(field: pa.Field, expression: str) -> pa.Field:
+def _set_comment(shape: TableShape, change: SetComment) -> Alteration:
+    if change.column is None:
+        return Alteration(shape, _renaming(shape.arrow_schema), comment=change.comment)
+    index = find_column(shape.arrow_schema, change.column)
+    field = shape.arrow_schema.field(index)
+    return _with_field(shape, index, _with_detail(field, b"comment", change.comment))
+
+
+def _with_detail(field: pa.Field, key: bytes, text: str) -> pa.Field:
+    """Return a field with a text in its metadata, without it if it is empty."""
     metadata = dict(field.metadata or {})
-    metadata.pop(b"default", None)
-    if expression:
-        metadata[b"default"] = expression.encode()
+    metadata.pop(key, None)
+    if text:
+        metadata[key] = text.encode()
     return field.with_metadata(metadata)
 
 

@@ -26,6 +26,7 @@ from sparkport.errors import (
     InvalidRequestError,
     NotFoundError,
     SchemaNotEmptyError,
+    UnsupportedOperationError,
 )
 from sparkport.expressions.constraints import resolve_constraints
 from sparkport.memory.commits import Commits
@@ -163,6 +164,8 @@ class MemorySchema(RevertibleSchema):
             if existing is not None and options.on_conflict is OnConflict.ERROR:
                 raise AlreadyExistsError("table", f"{self._name}.{name}")
             catalog = self._catalog
+            if options.partition_columns:
+                raise UnsupportedOperationError("schema", self.name, "tables with partitions")
             table = MemoryTable(name, state, self, catalog.commits, catalog.transactions, options.comment)
             self._tables = {**self._tables, name.lower(): table}
             catalog.changed()

@@ -177,6 +177,8 @@ class MemoryTable(WholeStatements, DynamicTable):
             if state is None:
                 return False
             self.history.add(state)
+            if planned.alteration.comment is not None:
+                self._comment = planned.alteration.comment
             self._owner.changed()
             return True
 

@@ -288,7 +288,7 @@ def drop_schema(body: bytes) -> DropSchemaRequest:
 
 
 def create_table(body: bytes) -> CreateTableRequest:
-    """Decode `create_table`, with columns that the answer can show to DuckDB.
+    """Decode `create_table`.
 
     A composite key arrives unordered, but its columns are also the last of the
     NOT NULL columns, in declared order.
@@ -301,7 +301,6 @@ def create_table(body: bytes) -> CreateTableRequest:
             f"on_conflict is error, ignore or replace, not '{wire.on_conflict}'"
         ) from error
     arrow_schema = schemas.decode(raw_bytes(wire.arrow_schema))
-    schemas.to_duckdb_types(arrow_schema)
     names = arrow_schema.names
     if "" in names:
         raise InvalidRequestError("a column needs a name")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import zoneinfo
 from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 
@@ -19,15 +20,18 @@ from sparkport.protocol.decoding import decode_msgpack
 from sparkport.protocol.sql_commands import parse
 
 COOKIE = "arrow_flight_session_id"
+OPTIONS = ("catalog", "schema", "time_zone")
+"""The names of all options."""
 _MAX_NAME = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What names without a catalog or schema mean; empty for what the server decides."""
+    """What names without a catalog or schema and times without a zone mean; the server decides if empty."""
 
     catalog: str = ""
     schema: str = ""
+    time_zone: str = ""
 
 
 def read_cookie(header: str) -> Session:
@@ -43,6 +47,11 @@ def read_cookie(header: str) -> Session:
         return decode_msgpack(data, Session)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
         raise InvalidRequestError("the session is not one of this server; open another one") from error
+
+
+def has_cookie(header: str) -> bool:
+    """Return whether a `cookie` header has a session: its client keeps what it is sent."""
+    return COOKIE in header
 
 
 def make_cookie(session: Session) -> str:
@@ -71,13 +80,18 @@ def with_options(session: Session, options: dict[str, str | None]) -> tuple[Sess
     """Return the session with options, and those that are refused with the number of the reason."""
     errors: dict[str, int] = {}
     for name, value in options.items():
-        if name not in {"catalog", "schema"}:
+        if name not in OPTIONS:
             errors[name] = sql.SetSessionOptionsResult.INVALID_NAME
-        elif value is None:
+        elif value is None or (name == "time_zone" and value and not is_time_zone(value)):
             errors[name] = sql.SetSessionOptionsResult.INVALID_VALUE
         else:
             session = replace(session, **{name: value})
     return session, errors
+
+
+def is_time_zone(name: str) -> bool:
+    """Return whether a name is that of a time zone such as Europe/Berlin."""
+    return name in zoneinfo.available_timezones()
 
 
 def encode_errors(errors: dict[str, int]) -> bytes:
@@ -91,7 +105,7 @@ def encode_errors(errors: dict[str, int]) -> bytes:
 def encode_options(session: Session) -> bytes:
     """Return the result of GetSessionOptions."""
     result = sql.GetSessionOptionsResult()
-    for name in ("catalog", "schema"):
+    for name in OPTIONS:
         if getattr(session, name):
             result.session_options[name].string_value = getattr(session, name)
     return result.SerializeToString()

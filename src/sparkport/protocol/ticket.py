@@ -19,13 +19,15 @@ _MAC_BYTES = 32
 
 
 class StatementTicket(msgspec.Struct, frozen=True, array_like=True):
-    """A query in SQL, with its parameters as an Arrow stream and the session that it runs in."""
+    """A query in SQL, or a part of its rows: with its parameters as an Arrow stream, and its session."""
 
     sql: str
     catalog: str
     schema: str = ""
     transaction_id: str | None = None
     parameters: bytes = b""
+    time_zone: str = ""
+    part: str = ""
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):

@@ -258,6 +258,9 @@ _PATH_TABLE = re.compile(r"\b(delta|parquet)`?\.`?/|://")
 # What `sparkport.spark.worker.scalars` raises in workers.
 _USER = re.compile(r"UserFunctionError: (\w+): (.*)")
 
+# How Spark's parser ends its sentence; it counts characters from 0.
+_PLACE = re.compile(r"SQLSTATE: \w+ \(line (\d+), pos (\d+)\)")
+
 _MISSING = {
     "42P01": ("table", ("relationName", "tableName")),
     "42703": ("column", ("objectName", "columnName", "colName", "targetCol")),
@@ -298,7 +301,7 @@ def translate(error: BaseException, table: str = "") -> SparkportError | Rejecte
         or _by_statement_cause(error)
     )
     if ours is None and decision is Decision.STATEMENT:
-        return RejectedStatementError(clean_message(next(_texts(error))))
+        return RejectedStatementError(_with_place(next(_texts(error))))
     return ours
 
 
@@ -390,6 +393,19 @@ def clean_message(text: str) -> str:
     return text.removesuffix(": (internal)")
 
 
+def _with_place(text: str) -> str:
+    """Return Spark's sentences, with the place in the statement where its parser stopped."""
+    place = _PLACE.search(text)
+    message = clean_message(text)
+    return f"{message} (line {place[1]}, position {int(place[2]) + 1})" if place else message
+
+
+def _proposals(parameters: Mapping[str, str]) -> list[str]:
+    """Return the names that Spark proposes for an unknown one, without their qualifiers."""
+    paths = re.findall(r"(?:`(?:[^`]|``)+`\.?)+", parameters.get("proposal", ""))
+    return [re.findall(r"`((?:[^`]|``)+)`", path)[-1] for path in paths]
+
+
 def _decision(error: BaseException) -> Decision:
     names = (kind.__name__ for kind in type(error).__mro__)
     return next((DECISIONS[name] for name in names if name in DECISIONS), Decision.CONDITION)
@@ -402,11 +418,13 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | Rejected
     parameters = error.getMessageParameters() or {}
     if condition in _BY_CONDITION:
         return _BY_CONDITION[condition](table)
-    for conditions, make in ((_MISSING, NotFoundError), (_PRESENT, AlreadyExistsError)):
-        kind, names = conditions.get(condition) or conditions.get(state) or ("", ())
-        if kind:
-            return make(kind, _name_in(parameters, names, table))
-    message = clean_message(next(_texts(error)))
+    kind, names = _MISSING.get(condition) or _MISSING.get(state) or ("", ())
+    if kind:
+        return NotFoundError(kind, _name_in(parameters, names, table), _proposals(parameters))
+    kind, names = _PRESENT.get(condition) or _PRESENT.get(state) or ("", ())
+    if kind:
+        return AlreadyExistsError(kind, _name_in(parameters, names, table))
+    message = _with_place(next(_texts(error)))
     match state[:2]:
         case "21" | "22" | "54" | "P0":
             return InvalidRequestError(message)

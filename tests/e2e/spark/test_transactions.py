@@ -22,8 +22,11 @@ from sparkport.errors import (
     PreconditionError,
     UnavailableError,
 )
+from sparkport.protocol import flight_sql_pb2 as sql
+from tests.flight_client import Flight
 from tests.histories.checker import anomalies
 from tests.histories.recorder import Recorder, final, prepare
+from tests.sql_client import action, query, update
 
 from .lake import PATIENCE, TOKEN, LakeServer, kill, wait_until
 
@@ -36,6 +39,8 @@ NUMBER = pa.schema([("n", pa.int64())])
 SEED = int(os.environ.get("SPARKPORT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 HISTORIES = int(os.environ.get("SPARKPORT_HISTORIES", "1"))
 """How many histories of 108 transactions are checked."""
+NEVER = -1
+"""A number that is never committed."""
 KILLS = int(os.environ.get("SPARKPORT_KILLS", "2"))
 
 
@@ -234,6 +239,19 @@ def test_history_is_snapshot_isolation(server: LakeServer) -> None:
 
     assert found == [], f"seed {SEED}"
     assert committed >= 10 * HISTORIES
+    assert [one for one in recorder.history if one.outcome == "unknown"] == []
+
+
+def leave_open(server: LakeServer) -> None:
+    """Begin a transaction of Flight SQL that has staged rows and a log of its own."""
+    flight = Flight(server.location, TOKEN, airport=False, alone=True)
+    (begun,) = action(flight, "BeginTransaction", sql.ActionBeginTransactionRequest())
+    transaction = sql.ActionBeginTransactionResult.FromString(begun).transaction_id
+    update(flight, f"INSERT INTO {SCHEMA}.x VALUES ({NEVER})", transaction_id=transaction)
+    inside = query(flight, f"SELECT count(*) AS n FROM {SCHEMA}.x", transaction_id=transaction)
+
+    assert inside == [{"n": 1}]
+    assert len(list((server.warehouse / "_sparkport" / "staging").glob("*/"))) == 2
 
 
 def test_killed_during_commits(tmp_path: Path) -> None:
@@ -256,6 +274,8 @@ def test_killed_during_commits(tmp_path: Path) -> None:
             killing = threading.Timer(3 + 3 * chance.random(), kill, (server.process.pid,))
             with server.client() as client:
                 client.tables()
+                if not acknowledged:
+                    leave_open(server)
                 killing.start()
                 with contextlib.suppress(UnavailableError):
                     while True:
@@ -273,6 +293,7 @@ def test_killed_during_commits(tmp_path: Path) -> None:
 
             assert seen[0] == seen[1] == seen[2]
             assert judged == seen
+            assert NEVER not in seen[0]
             assert len(set(seen[0])) == len(seen[0])
             assert set(acknowledged) <= set(seen[0])
             hidden = warehouse / "_sparkport"

@@ -10,6 +10,12 @@ from sparkport.errors import InvalidRequestError, LimitExceededError, SparkportE
 from sparkport.spark.catalog.catalog import SparkCatalog
 from tests.spark.functions.calling import rows
 
+PLACES = [
+    ("SELEC 1", "Syntax error at or near 'SELEC' (line 1, position 1)"),
+    ("SELECT 1 AS a\nFROM range(1) WHERE )", "(line 2, position 21)"),
+    ("SELECT t.naem FROM (SELECT 1 AS name, 2 AS city) t", "column 't.naem' not found. Did you mean 'name'?"),
+]
+
 WRONG = [
     "SELEC 1",
     "SELECT 1 +",
@@ -86,6 +92,13 @@ TOO_MUCH = [
     f"SELECT {'array(' * 300}1{')' * 300} AS v",
     f"SELECT {'-(' * 500}1{')' * 500} AS v",
 ]
+
+
+@pytest.mark.parametrize(("sql", "message"), PLACES)
+def test_an_error_tells_the_place_or_a_near_name(catalog: SparkCatalog, sql: str, message: str) -> None:
+    """So that a typing error is found at once."""
+    with pytest.raises(SparkportError, match=re.escape(message)):
+        rows(catalog, "query", sql)
 
 
 @pytest.mark.parametrize("sql", WRONG)

@@ -17,7 +17,7 @@ from sparkport.errors import CancelledError, DeadlineExceededError, InvalidReque
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.query.function import Query
 from sparkport.spark.query.process import ProcessRunner
-from sparkport.spark.query.tables import NamedTable
+from sparkport.spark.query.tables import BoundQuery, NamedTable
 from sparkport.spark.session.host import SparkHost
 from tests.e2e.spark.lake import await_gone, command, descendants
 
@@ -32,7 +32,7 @@ _MANY = "SELECT id FROM range(0, 100000000, 1, 8)"
 def runner(catalog: SparkCatalog, spark_host: SparkHost) -> Iterator[ProcessRunner]:
     """Return a process with a Spark of its own that has answered a query."""
     made = ProcessRunner(spark_host.settings, catalog._scalars.pickled)
-    assert made.table_names(Call(timeout=200), "SELECT * FROM a.b") == [NamedTable(("a", "b"))]
+    assert made.table_names(Call(timeout=200), "SELECT * FROM a.b") == [NamedTable(("a", "b"), 14, 16)]
     yield made
     made.stop()
 
@@ -63,7 +63,7 @@ def test_a_query_that_runs_out_of_time_says_so_and_ends(catalog: SparkCatalog, r
         endless = [threads.submit(_read, query, sql) for sql in (_ENDLESS, _ENDLESS_ANALYSIS)]
         while not any(future.done() for future in endless):
             started = time.monotonic()
-            assert runner.spark_schema(Call(timeout=60), "SELECT 1 AS one", [])
+            assert runner.spark_schema(Call(timeout=60), BoundQuery("SELECT 1 AS one"))
             is_late = started - begun > 4 and not any(future.done() for future in endless)
             answered_late = answered_late or is_late
         for future in endless:

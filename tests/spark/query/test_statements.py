@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from decimal import Decimal
 
 import adbc_driver_flightsql.dbapi as adbc
@@ -17,11 +18,13 @@ from sparkport.errors import (
     NotFoundError,
     NotImplementedByServerError,
     PermissionDeniedError,
-    UnsupportedOperationError,
 )
+from sparkport.protocol import flight_sql_pb2 as sql
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.query.placeholders import parameter_schema, with_values
+from tests.flight_client import Flight, refusal
+from tests.sql_client import descriptor, query
 
 ROWS = pa.table(
     {
@@ -62,6 +65,16 @@ def test_rows_have_their_exact_types(connection: adbc.Connection, prices: str) -
     assert total == [(6, 3)]
 
 
+def test_columns_of_one_name_are_told_apart(connection: adbc.Connection, prices: str) -> None:
+    """Clients of SQL read columns by position."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT n, text, n + 1 AS N, upper(text) AS text FROM {prices} WHERE n = 1")
+        rows = cursor.fetch_arrow_table()
+
+    assert rows.column_names == ["n", "text", "N", "text"]
+    assert [column.to_pylist() for column in rows.columns] == [[1], ["it's"], [2], ["IT'S"]]
+
+
 def test_parameters_are_literals(connection: adbc.Connection, prices: str) -> None:
     """Texts with quotes and backslashes are values, never SQL; a ? in a text is no parameter."""
     with connection.cursor() as cursor:
@@ -74,6 +87,20 @@ def test_parameters_are_literals(connection: adbc.Connection, prices: str) -> No
         values = (1.5, True, None, Decimal("2.50"), dt.date(2024, 2, 29), b"\0\xff", 2**40)
         cursor.execute("SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e, ? AS f, ? AS g", values)
         assert cursor.fetchall() == [values]
+
+
+def test_parameters_may_have_parts(catalog: SparkCatalog) -> None:
+    """Lists and structs are bound as such, durations exactly, with all texts in them as values."""
+    values: dict[str, list[object]] = {
+        "a": [["x'", None, "?"]],
+        "b": [{"k'`?": 1, "l": [True]}],
+        "c": [dt.timedelta(days=-1, microseconds=1)],
+    }
+    statement = SqlStatement("SELECT ? AS a, ? AS b, ? AS c", "lake")
+    with catalog.query_sql(Call(), statement, pa.RecordBatch.from_pydict(values)) as reader:
+        (row,) = reader.read_all().to_pylist()
+
+    assert row == {name: value[0] for name, value in values.items()}
 
 
 @pytest.mark.parametrize(
@@ -113,18 +140,14 @@ def test_parameters_are_described(catalog: SparkCatalog, schema: SparkSchema, pr
         ("SELECT reflect('java.lang.System', 'exit', 1)", PermissionDeniedError),
         ("INSERT INTO x VALUES (1)", NotFoundError),
         ("SET spark.sql.ansi.enabled = false", NotImplementedByServerError),
+        ("EXPLAIN DROP TABLE nothing", InvalidRequestError),
+        ("EXPLAIN SELECT * FROM parquet.`/etc/passwd`", NotFoundError),
     ],
 )
 def test_what_is_not_allowed_is_refused(catalog: SparkCatalog, text: str, error: type[Exception]) -> None:
     """The rules of the function `query` hold."""
     with pytest.raises(error):
         catalog.describe_sql(Call(), SqlStatement(text, "lake"), None)
-
-
-def test_a_schema_of_the_session_is_refused(catalog: SparkCatalog) -> None:
-    """Names without a schema would mean other tables than the client believes."""
-    with pytest.raises(UnsupportedOperationError):
-        catalog.describe_sql(Call(), SqlStatement("SELECT 1", "lake", "other"), None)
 
 
 def test_ingest_and_metadata_work_on_delta_tables(connection: adbc.Connection, prices: str) -> None:
@@ -138,3 +161,22 @@ def test_ingest_and_metadata_work_on_delta_tables(connection: adbc.Connection, p
         with pytest.raises(adbc.Error, match="INVALID_ARGUMENT"):
             cursor.execute(f"DELETE FRM {prices}")
     assert connection.adbc_get_table_schema("ingested", db_schema_filter=schema) == ROWS.schema
+
+
+def test_a_running_query_is_cancelled(catalog: SparkCatalog) -> None:
+    """Spark stops working on it, the client that reads it is told, and the next query runs."""
+    forever = "SELECT sum(a.id * b.id) AS s FROM range(1000000) a CROSS JOIN range(1000000) b"
+    with (
+        sparkport.Server({"lake": catalog}, port=0, token="t", default_catalog="lake") as server,
+        Flight(server.location, "t", airport=False) as flight,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        info = flight.flight_info(descriptor(sql.CommandStatementQuery(query=forever)))
+        reading = pool.submit(refusal, lambda: flight.get(info.endpoint[0].ticket.ticket))
+        wait([reading], timeout=3)  # so that it is likely to run; a cancelled ticket is refused as well
+        request = sql.CancelFlightInfoRequest(info=info.SerializeToString())
+        flight.action("CancelFlightInfo", request.SerializeToString())
+        code, _ = reading.result(timeout=30)
+
+        assert code == "CANCELLED"
+        assert query(flight, "SELECT count(*) AS n FROM range(10)") == [{"n": 10}]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparkport.catalog import Call
+from sparkport.catalog.abilities import abilities_of
 from sparkport.catalog.tables import ConstrainedTable, Table, TableConstraints, VersionedCatalog
 
 
@@ -95,3 +96,22 @@ def test_what_lacks_a_member_is_refused() -> None:
     assert not isinstance(Constrained(), Nominal)
     with pytest.raises(TypeError, match="abstract"):
         Nominal()  # type: ignore[abstract]
+
+
+def test_many_protocols_are_asked_for_at_once() -> None:
+    """What an object follows is the same as asking for one protocol after the other."""
+
+    class Absent(Fields):
+        constraints = None
+
+    class Dynamic:
+        def __getattr__(self, name: str) -> str:
+            return name
+
+    loose = SimpleNamespace(name="t", comment="", arrow_schema=None, scan=print, constraints=None)
+    protocols = (Table, ConstrainedTable, VersionedCatalog)
+    for thing in (Costly(), Constrained(), Fields("t"), Absent("t"), Dynamic(), loose, object()):
+        expected = tuple(protocol for protocol in protocols if isinstance(thing, protocol))
+
+        assert abilities_of(thing, protocols) == expected, thing
+    assert Costly.asked == 0

@@ -17,6 +17,7 @@ from sparkport.protocol.requests import (
     DropSchemaRequest,
     DropTableRequest,
 )
+from sparkport.protocol.schemas import to_duckdb_types
 
 
 def create_schema(context: ServerContext, request: Request, body: CreateSchemaRequest) -> Schema:
@@ -44,7 +45,9 @@ def drop_schema(context: ServerContext, request: Request, body: DropSchemaReques
 
 
 def create_table(context: ServerContext, request: Request, body: CreateTableRequest) -> LocatedTable:
-    """Create a table."""
+    """Create a table, if the client has types for its columns."""
+    if request.is_airport:
+        to_duckdb_types(body.arrow_schema)
     schema = find_schema(request.call, context.catalog(request, body.catalog), body.schema)
     table = _dynamic_schema(schema, "CREATE TABLE").create_table(
         request.call, body.table, body.arrow_schema, body.options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,9 +12,7 @@ from sparkport.catalog.ddl import (
     CreateTableOptions,
     DropTableOptions,
     DynamicSchema,
-    DynamicTable,
     OnConflict,
-    RenameTable,
 )
 from sparkport.catalog.dml import committed
 from sparkport.catalog.lookup import current_arrow_schema, find_schema, find_table, only_schema
@@ -29,6 +26,7 @@ from sparkport.protocol import sql_sessions
 from sparkport.protocol.flight_data import Decoder
 from sparkport.protocol.sql_commands import Ingest
 from sparkport.toolkit import buffered
+from sparkport.toolkit.replacing import replace_table, staged_name
 
 _DEFAULT_SCHEMAS = ("default", "main")
 
@@ -84,16 +82,9 @@ def _create(request: Request, call: Call, schema: DynamicSchema, name: str, inco
 
 def _replace(request: Request, call: Call, schema: DynamicSchema, name: str, incoming: Decoder) -> int:
     """Write the rows to a new table, and let it take the place of the old one when they are all there."""
-    staged = f"{name}__ingest_{secrets.token_hex(8)}"
+    staged = staged_name(name)
     count = _create(request, call, schema, staged, incoming)
-    table = find_table(call, schema, staged)
-    if not isinstance(table, DynamicTable):
-        schema.drop_table(call, staged, DropTableOptions())
-        raise UnsupportedOperationError("table", name, "replacing its rows")
-    # The rows are there: a client that leaves now cannot stop the change of names half way.
-    rest = call.detached()
-    schema.drop_table(rest, name, DropTableOptions(ignore_not_found=True))
-    table.alter(rest, RenameTable(name))
+    replace_table(call, schema, staged, name)
     return count
 
 

@@ -47,13 +47,18 @@ class Shaper:
         """Return the batch with exactly the columns of the schema."""
         if batch.schema.equals(self.arrow_schema):
             return batch
+        names = batch.schema.names
+        # By position where that is the same: a query may have several columns of one name.
+        is_in_order = names == self.arrow_schema.names
         with self._boundary:
-            found = [self._column(batch, field) for field in self.arrow_schema]
+            found = [
+                self._column(batch, field, index if is_in_order else batch.schema.get_field_index(field.name))
+                for index, field in enumerate(self.arrow_schema)
+            ]
         columns = self._with_nulls(found, batch.num_rows)
         return batch_of(columns, self.arrow_schema, batch.num_rows)
 
-    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array | None:
-        index = batch.schema.get_field_index(field.name)
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, index: int) -> pa.Array | None:
         if index >= 0:
             try:
                 return conform_column(batch.column(index), field)

@@ -69,11 +69,12 @@ def client_schema(request: Request, table: Table, time_point: TimePoint | None =
 
 
 def airport_info(request: Request, table: Table, catalog: str, schema: str) -> bytes:
-    """Return the FlightInfo that the Airport client keeps for a table.
+    """Return the FlightInfo that the Airport client keeps for a table; others get it in exact types.
 
     Its descriptor carries a fingerprint of the columns, which the client sends back with each request.
     """
-    return _info(TablePath(catalog, schema, table.name), _entry(request, table))
+    path, entry = TablePath(catalog, schema, table.name), _entry(request, table)
+    return _info(path, entry, duckdb_types=request.is_airport)
 
 
 class TableInfos:
@@ -124,8 +125,10 @@ def _describe(call: Call, table: Table) -> TableDescription:
     return TableDescription(current_arrow_schema(call, table), table.comment, constraints)
 
 
-def _info(path: TablePath, entry: _TableEntry) -> bytes:
-    columns = schemas.to_duckdb_types(entry.description.arrow_schema)
+def _info(path: TablePath, entry: _TableEntry, *, duckdb_types: bool = True) -> bytes:
+    columns = entry.description.arrow_schema
+    if duckdb_types:
+        columns = schemas.to_duckdb_types(columns)
     with_metadata = schemas.add_airport_metadata(
         columns, entry.description.constraints, statistics=entry.has_statistics
     )

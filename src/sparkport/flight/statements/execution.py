@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 import pyarrow as pa
+from msgspec import structs
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.sql import SqlCatalog, SqlDescription, SqlStatement
@@ -33,7 +34,7 @@ def statement_of(context: ServerContext, request: Request, sql: str) -> SqlState
     request.access_log.text = sql
     session = sql_sessions.read_cookie(request.headers.get("cookie"))
     catalog = session.catalog or context.default_catalog(request)
-    return SqlStatement(sql, catalog, session.schema)
+    return SqlStatement(sql, catalog, session.schema, session.time_zone)
 
 
 def describe(
@@ -77,8 +78,8 @@ def flight_info(
 
     A statement that returns no rows runs now, exactly once; the info has no columns and tells the count.
     """
-    arrow_schema = describe(context, call, statement, parameters).arrow_schema
-    if arrow_schema is None:
+    description = describe(context, call, statement, parameters)
+    if description.arrow_schema is None:
         count = update(context, call, statement, parameters)
         return flights.encode_info(_NO_COLUMNS, descriptor, total_records=count)
     ticket = StatementTicket(
@@ -87,10 +88,16 @@ def flight_info(
         statement.schema,
         call.transaction_id,
         _encoded_parameters(parameters),
+        statement.time_zone,
     )
-    signed = context.signer.sign(Ticket(None, statement=ticket), call.principal)
-    endpoint = flights.local_endpoint(signed, context.signer.expires)
-    return flights.encode_info(arrow_schema, descriptor, endpoints=[endpoint], is_ordered=True)
+    tickets = [Ticket(None, statement=structs.replace(ticket, part=part)) for part in description.parts]
+    endpoints = [
+        flights.local_endpoint(context.signer.sign(ticket, call.principal), context.signer.expires)
+        for ticket in tickets
+    ]
+    return flights.encode_info(
+        description.arrow_schema, descriptor, endpoints=endpoints, is_ordered=len(endpoints) == 1
+    )
 
 
 def deliver(context: ServerContext, request: Request, ticket: StatementTicket, key: bytes) -> Iterator[bytes]:
@@ -98,7 +105,7 @@ def deliver(context: ServerContext, request: Request, ticket: StatementTicket, k
     request.access_log.text = ticket.sql
     call = request.call.in_transaction(ticket.transaction_id)
     catalog = context.named_catalog(call, ticket.catalog)
-    statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema)
+    statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema, ticket.time_zone, ticket.part)
     with context.running_queries.running(key, call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))
         try:

@@ -19,7 +19,12 @@ from sparkport.catalog.ddl import (
 from sparkport.catalog.functions import ScalarFunction, TableFunction
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import Table
-from sparkport.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from sparkport.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotFoundError,
+    UnsupportedOperationError,
+)
 from sparkport.expressions.constraints import resolve_constraints
 from sparkport.spark.catalog.tables import WarehouseTables, same_name
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
@@ -104,7 +109,9 @@ class SparkSchema(RevertibleSchema):
                     case OnConflict.ERROR:
                         raise AlreadyExistsError("table", path)
             root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
-            made = new_table(root, columns, constraints, options.comment)
+            if existing is not None and options.partition_columns:
+                raise UnsupportedOperationError("table", path, "replacing it by a table with partitions")
+            made = new_table(root, columns, constraints, options.comment, options.partition_columns)
             if existing is None:
                 tables.create(call, path, made)
             else:

@@ -94,7 +94,9 @@ class WarehouseTables:
             with contextlib.suppress(UnavailableError):
                 self.engine.jobs.run(call, name, functools.partial(log_cache.forget, table.root))
         call.check()
-        if not write_first_version(table.root, table.fields, table.comment, table.properties):
+        if not write_first_version(
+            table.root, table.fields, table.comment, table.properties, table.partition_columns
+        ):
             raise AlreadyExistsError("table", name)
 
     def drop(self, table: DeltaTable) -> None:

@@ -176,6 +176,7 @@ def _log_change(
         partitions,
         plan.alteration.reads_rows,
         rows,
+        plan.alteration.comment,
     )
 
 

@@ -14,6 +14,7 @@ from sparkport.catalog.ddl import (
     DropNotNull,
     RemoveColumn,
     RenameColumn,
+    SetComment,
     TableChange,
 )
 from sparkport.errors import UnsupportedOperationError
@@ -54,6 +55,12 @@ def work(table: Named, snapshot: DeltaSnapshot, alteration: Alteration, change: 
             return functools.partial(_run, f"{target} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
         case DropNotNull(name):
             return functools.partial(_run, f"{target} ALTER COLUMN {quoted(name)} DROP NOT NULL")
+        case SetComment(comment, None):
+            return functools.partial(
+                _run, f"COMMENT ON TABLE delta.{quoted(table.root)} IS {literal(comment)}"
+            )
+        case SetComment(comment, str(name)):
+            return functools.partial(_run, f"{target} ALTER COLUMN {quoted(name)} COMMENT {literal(comment)}")
         case AddConstraint() if not alteration.checks_nulls:
             ((key, text),) = constraint_properties(alteration.shape.constraints).items()
             return functools.partial(_run, f"{target} SET TBLPROPERTIES ({literal(key)} = {literal(text)})")

@@ -14,7 +14,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
+from sparkport.errors import InvalidRequestError
 from sparkport.spark.delta.durability import write_through
 from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import log_cache, table_commit
@@ -41,6 +43,11 @@ _PROPERTIES = {
 }
 
 
+_PARTITION_TYPES = frozenset(
+    {"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "decimal"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NewTable:
     """An empty table to create; `own_properties` are those that other new tables do not have."""
@@ -49,6 +56,7 @@ class NewTable:
     fields: Sequence[SparkField]
     comment: str
     own_properties: Mapping[str, str]
+    partition_columns: tuple[str, ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
@@ -56,11 +64,27 @@ class NewTable:
         return with_indexed_ids({**_PROPERTIES, **self.own_properties}, self.fields)
 
 
-def new_table(root: str, arrow_schema: pa.Schema, constraints: TableConstraints, comment: str) -> NewTable:
-    """Return a table with these columns and one for the row ids. Raises what `spark_field` does."""
+def new_table(
+    root: str,
+    arrow_schema: pa.Schema,
+    constraints: TableConstraints,
+    comment: str,
+    partition_columns: Sequence[str] = (),
+) -> NewTable:
+    """Return a table with these columns and one for the row ids.
+
+    Raises what `spark_field` does, and InvalidRequestError for columns that rows cannot be partitioned by.
+    """
     fields = [*map(spark_field, arrow_schema), rowid_spark_field(arrow_schema)]
     properties = constraint_properties(constraints) | metadata_properties(arrow_schema.metadata, comment)
-    return NewTable(root, fields, comment, properties)
+    partitions = [fields[find_column(arrow_schema, name)] for name in partition_columns]
+    for field in partitions:
+        if not isinstance(field.type, str) or field.type.partition("(")[0] not in _PARTITION_TYPES:
+            raise InvalidRequestError(f"a table cannot be partitioned by column '{field.name}' of its type")
+    names = tuple(field.name for field in partitions)
+    if len(set(names)) < len(names) or len(names) == len(arrow_schema):
+        raise InvalidRequestError("a table is partitioned by some of its columns, each once")
+    return NewTable(root, fields, comment, properties, names)
 
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
@@ -80,7 +104,18 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
         builder = builder.comment(table.comment)
     for key, value in table.properties.items():
         builder = builder.property(key, value)
+    if table.partition_columns:
+        builder = builder.partitionedBy(_java_strings(table.partition_columns, session))
     builder.execute()
+
+
+def _java_strings(texts: Sequence[str], session: SparkSession) -> Any:  # noqa: ANN401  (a Java array)
+    gateway = session.sparkContext._gateway  # noqa: SLF001
+    assert gateway is not None
+    array = gateway.new_array(gateway.jvm.java.lang.String, len(texts))
+    for index, text in enumerate(texts):
+        array[index] = text
+    return array
 
 
 def replace_delta(table: NewTable, session: SparkSession) -> None:
@@ -94,7 +129,7 @@ def replace_delta(table: NewTable, session: SparkSession) -> None:
 def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
     """Create or replace a table over Spark Connect, with a second commit for its comment and properties."""
     schema = StructType.fromJson(struct_json(table.fields))
-    writer = session.createDataFrame([], schema).write.format("delta")
+    writer = session.createDataFrame([], schema).write.format("delta").partitionBy(*table.partition_columns)
     mode = "overwrite" if replaces else "error"
     writer.mode(mode).option("overwriteSchema", replaces).options(
         **with_indexed_ids(_PROPERTIES, table.fields)

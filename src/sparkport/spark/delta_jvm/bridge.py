@@ -125,12 +125,13 @@ class DeltaJava:
         fields: Iterable[SparkField],
         partition_columns: Any,  # noqa: ANN401
         configuration: Mapping[str, str],
+        comment: str | None = None,
     ) -> Any:  # noqa: ANN401
-        """Return the metadata of a table with other columns and properties."""
+        """Return the metadata of a table with other columns and properties, and another comment if given."""
         return metadata.copy(
             metadata.id(),
             metadata.name(),
-            metadata.description(),
+            metadata.description() if comment is None else comment,
             metadata.format(),
             json.dumps(struct_json(fields)),
             partition_columns,

@@ -21,7 +21,7 @@ class MetadataChange:
     """What a version of a table shall become.
 
     With `reads_rows` another commit meanwhile is a conflict whatever it does. `rows` replace all
-    rows that are there.
+    rows that are there. Without a `comment` the table keeps its own.
     """
 
     table: str
@@ -33,6 +33,7 @@ class MetadataChange:
     partition_columns: tuple[str, ...] = ()
     reads_rows: bool = False
     rows: MakeRows | None = None
+    comment: str | None = None
 
 
 def commit_metadata(change: MetadataChange, session: SparkSession) -> CommitResult:
@@ -41,7 +42,7 @@ def commit_metadata(change: MetadataChange, session: SparkSession) -> CommitResu
     transaction = java.transaction_at(change.root, change.version, change.table_id, change.table)
     old = transaction.metadata()
     new = java.metadata_with(
-        old, change.fields, java.sequence(change.partition_columns), change.configuration
+        old, change.fields, java.sequence(change.partition_columns), change.configuration, change.comment
     )
     transaction.updateMetadata(new, False)
     actions = java.actions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,13 +15,17 @@ from sparkport.catalog.guards import Privilege, check, unguarded, view_of
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.sql import SqlStatement
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
 from sparkport.spark.external.table import decoded_rows, exact_schema
+from sparkport.spark.query.explanations import without_places
+from sparkport.spark.query.renaming import rewritten
+from sparkport.spark.query.result_names import name_given
 from sparkport.spark.query.runner import NAME, QueryRunner
-from sparkport.spark.query.session import check_plain, read_json
-from sparkport.spark.query.tables import NamedTable, QueryTable
-from sparkport.spark.query.transaction_tables import Columns, bound_table, check_versions
+from sparkport.spark.query.session import read_json
+from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable
+from sparkport.spark.query.transaction_tables import bound_table, check_versions
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.toolkit.bounded_cache import BoundedCache
@@ -30,8 +35,6 @@ _COMMENT = "The result of one query of Spark SQL over tables of the warehouse"
 _SPARK_CATALOG = "spark_catalog"
 _MAX_REMEMBERED = 256
 _MAX_REMEMBERED_LENGTH = 1 << 14
-
-_Analysed = tuple[str, tuple[Columns, ...]]
 
 Plan = Sequence[Mapping[str, Any]]
 """The nodes of a parsed statement as Spark writes them in JSON, parents first."""
@@ -54,24 +57,44 @@ class Query:
         self._runner = runner
         self._max_seconds = max_seconds
         self._names: BoundedCache[str, tuple[NamedTable, ...]] = BoundedCache(_MAX_REMEMBERED)
-        self._schemas: BoundedCache[_Analysed, str] = BoundedCache(_MAX_REMEMBERED)
+        self._schemas: BoundedCache[BoundQuery, str] = BoundedCache(_MAX_REMEMBERED)
+        self._statement: SqlStatement | None = None
+
+    def within(self, statement: SqlStatement) -> Query:
+        """Return this for queries in the session of a statement, which may have columns of one name."""
+        other = copy.copy(self)
+        other._statement = statement  # noqa: SLF001  (of a copy)
+        return other
 
     def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
         """Return the columns of the query, which is analysed for it but not run."""
         check(call, Privilege.SQL)
         limited = _limit_time(call, self._max_seconds)
         with self._limit(call):
-            return _shown(self._analyse(limited, _text(parameters))[1])
+            return self._shown(self._analyse(limited, _text(parameters))[1])
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the query."""
         check(call, Privilege.SQL)
         sql, limited = _text(parameters), _limit_time(call, self._max_seconds)
         with self._limit(call):
-            tables, spark_schema = self._analyse(limited, sql)
-        _shown(spark_schema)
-        rows = self._runner.rows(limited, sql, tables, spark_schema, options)
-        return decoded_rows(self._within_limit(call, rows), spark_schema, options)
+            query, spark_schema = self._analyse(limited, sql)
+        shown = self._shown(spark_schema)
+        rows = self._runner.rows(limited, query, spark_schema, options)
+        reader = decoded_rows(self._within_limit(call, rows), spark_schema, options)
+        if reader.schema.names == shown.names or options.columns is not None:
+            return reader
+        renamed = (batch.rename_columns(shown.names) for batch in reader)
+        return pa.RecordBatchReader.from_batches(shown, renamed)
+
+    def explain(self, call: Call, sql: str) -> str:
+        """Return the plan of a query for people to read, without the places of files."""
+        check(call, Privilege.SQL)
+        limited = _limit_time(call, self._max_seconds)
+        with self._limit(call):
+            query, _ = self._analyse(limited, sql)
+            text = self._runner.explained(limited, query)
+        return without_places(text, [table.root for table in query.tables])
 
     def parse(self, call: Call, sql: str) -> Plan:
         """Return the plan of any statement, which is parsed and nothing else."""
@@ -79,8 +102,8 @@ class Query:
             plan: Plan = read_json(self._runner.parsed(_limit_time(call, self._max_seconds), sql))
         return plan
 
-    def _analyse(self, call: Call, sql: str) -> tuple[list[QueryTable], str]:
-        """Return the tables and columns of a query; what a statement means is remembered for the next time.
+    def _analyse(self, call: Call, sql: str) -> tuple[BoundQuery, str]:
+        """Return a query with its tables, and its columns; what it means is remembered for the next time.
 
         Whoever reads the rows looks again whether they have these columns.
         """
@@ -90,16 +113,32 @@ class Query:
             names = tuple(self._runner.table_names(call, sql))
             if is_short:
                 self._names.put(sql, names)
-        found = [bound_table(call, self._find(call, name.path), name) for name in names]
-        tables = list(dict.fromkeys(table for table, _ in found))
-        check_versions(tables)
-        known = (sql, tuple(columns for _, columns in found))
-        spark_schema = self._schemas.get(known)
+        found = {named: bound_table(call, self._find(call, named.path), named) for named in names}
+        versions = {table: version for table, (*_, version) in found.values()}
+        check_versions(tuple(versions))
+        text = rewritten(sql, names, lambda named: _other_name(named.path, found[named][0]))
+        time_zone = self._statement.time_zone if self._statement else ""
+        query = BoundQuery(text, tuple(versions), time_zone, tuple(versions.values()))
+        spark_schema = self._schemas.get(query)
         if spark_schema is None:
-            spark_schema = self._runner.spark_schema(call, sql, tables)
+            spark_schema = self._runner.spark_schema(call, query)
             if is_short:
-                self._schemas.put(known, spark_schema)
-        return tables, spark_schema
+                self._schemas.put(query, spark_schema)
+        return query, spark_schema
+
+    def _shown(self, spark_schema: str) -> pa.Schema:
+        arrow_schema = exact_schema(spark_schema)
+        names = [name_given(name) for name in arrow_schema.names]
+        twice = next(
+            (name for name, made in zip(names, arrow_schema.names, strict=True) if name != made), None
+        )
+        if twice is not None and self._statement is None:
+            raise InvalidRequestError(
+                f"the query has two columns named '{twice}': give one another name with AS"
+            )
+        if not names:
+            raise InvalidRequestError("the query has no columns that can be shown")
+        return pa.schema([field.with_name(name) for field, name in zip(arrow_schema, names, strict=True)])
 
     def _within_limit(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with self._limit(call):
@@ -119,20 +158,22 @@ class Query:
 
     def _find(self, call: Call, name: tuple[str, ...]) -> DeltaTable:
         """Return the table of the warehouse that a name in a query means."""
+        own = self._statement
         match name:
             case (table,):
-                schema = DEFAULT_SCHEMA
+                schema = (own.schema if own else "") or DEFAULT_SCHEMA
             case (schema, table):
                 pass
-            case (catalog, schema, table) if catalog.lower() == _SPARK_CATALOG:
+            case (catalog, schema, table) if catalog.lower() in {
+                _SPARK_CATALOG,
+                own.catalog.lower() if own else _SPARK_CATALOG,
+            }:
                 pass
             case _:
                 raise NotFoundError("table", ".".join(name))
         seen = find_table(call, find_schema(call, view_of(call, self._catalog), schema), table)
         delta_table = unguarded(seen, Privilege.SELECT)
         assert isinstance(delta_table, DeltaTable)
-        check_plain(delta_table.schema)
-        check_plain(delta_table.name)
         return delta_table
 
 
@@ -156,6 +197,16 @@ class DisabledQuery:
         """Refuse."""
         del options
         return self.schema_for_parameters(call, parameters)
+
+    def within(self, statement: SqlStatement) -> DisabledQuery:
+        """Return this."""
+        del statement
+        return self
+
+    def explain(self, call: Call, sql: str) -> str:
+        """Refuse."""
+        self.schema_for_parameters(call, [sql])
+        return ""
 
     def parse(self, call: Call, sql: str) -> Plan:
         """Refuse."""
@@ -185,12 +236,9 @@ def _text(parameters: Sequence[Any]) -> str:
     return sql
 
 
-def _shown(spark_schema: str) -> pa.Schema:
-    arrow_schema = exact_schema(spark_schema)
-    names = [name.lower() for name in arrow_schema.names]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidRequestError(f"the query has two columns named '{twice}': give one another name with AS")
-    if not names:
-        raise InvalidRequestError("the query has no columns that can be shown")
-    return arrow_schema
+def _other_name(name: tuple[str, ...], table: QueryTable) -> tuple[str, ...] | None:
+    """Return the name that Spark knows a table by, None if it is the one that the query has."""
+    written = tuple(part.lower() for part in name)
+    if len(written) == 1:
+        written = (DEFAULT_SCHEMA, *written)
+    return None if written in (table.key, (_SPARK_CATALOG, *table.key)) else table.key

@@ -6,16 +6,16 @@ closes the socket, nobody waits for the answers any more.
 
 from __future__ import annotations
 
+import enum
 import pickle
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import IO, Any
 
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import SparkportError
-from sparkport.spark.query.tables import QueryTable
+from sparkport.spark.query.tables import BoundQuery
 from sparkport.spark.session.settings import SparkSettings
 
 Stream = IO[bytes] | BufferedIOBase
@@ -29,19 +29,25 @@ class Start:
     functions: bytes
 
 
+class Question(enum.Enum):
+    """What is asked about a query; the first may be asked about any statement."""
+
+    PLAN = enum.auto()
+    TABLE_NAMES = enum.auto()
+    COLUMNS = enum.auto()
+    EXPLANATION = enum.auto()
+    ROWS = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query: without `tables` their names are asked for, without a `spark_schema` that, else rows.
+    """A question about a query; the rows are asked for with the columns that they must have."""
 
-    With `wants_plan` the statement is only parsed, and may be any.
-    """
-
-    sql: str
+    question: Question
+    query: BoundQuery
     seconds: float | None
-    tables: Sequence[QueryTable] | None = None
-    spark_schema: str | None = None
+    spark_schema: str = ""
     options: ScanOptions = field(default_factory=ScanOptions)
-    wants_plan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

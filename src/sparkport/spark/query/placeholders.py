@@ -10,6 +10,7 @@ import datetime as dt
 import decimal
 import math
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ TOKEN = re.compile(
 _COMPARISONS = frozenset({"<=>", "<=", ">=", "<>", "!=", "==", "=", "<", ">"})
 _UNKNOWN = pa.string()
 _PARAMETER = "?"
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def names_in(sql: str) -> frozenset[str]:
@@ -95,5 +97,14 @@ def _literal(value: Any) -> str:  # noqa: ANN401  (a value of any Arrow type)
             return f"{kind} '{value.isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE '{value.isoformat()}'"
+        case dt.timedelta():
+            return f"make_dt_interval(0, 0, 0, {value // _MICROSECOND}BD / 1000000)"
+        case uuid.UUID():
+            return literal(str(value))
+        case list():
+            return f"array({', '.join(map(_literal, value))})"
+        case dict() if value:
+            pairs = (f"{literal(str(name))}, {_literal(part)}" for name, part in value.items())
+            return f"named_struct({', '.join(pairs)})"
         case _:
             raise InvalidRequestError(f"a parameter cannot be a {type(value).__name__}")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ import structlog
 from sparkport.catalog.call import Call
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import UnavailableError
-from sparkport.spark.query.messages import End, Failure, Request, Start, receive, send
+from sparkport.spark.query.messages import End, Failure, Question, Request, Start, receive, send
 from sparkport.spark.query.runner import QueryRunner
-from sparkport.spark.query.tables import NamedTable, QueryTable
+from sparkport.spark.query.tables import BoundQuery, NamedTable
 from sparkport.spark.session.process import child_environment
 from sparkport.spark.session.settings import SparkSettings
 
@@ -52,21 +52,26 @@ class ProcessRunner(QueryRunner):
 
     def parsed(self, call: Call, sql: str) -> str:
         """Return the plan of any statement."""
-        return str(next(self._answers(call, Request(sql, call.remaining(), wants_plan=True))))
+        return str(self._answer(call, Question.PLAN, BoundQuery(sql)))
 
     def table_names(self, call: Call, sql: str) -> list[NamedTable]:
-        """Return the names of the tables in a query."""
-        return list(next(self._answers(call, Request(sql, call.remaining()))))
+        """Return the tables that a query names."""
+        return list(self._answer(call, Question.TABLE_NAMES, BoundQuery(sql)))
 
-    def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
+    def spark_schema(self, call: Call, query: BoundQuery) -> str:
         """Return the columns of a query."""
-        return str(next(self._answers(call, Request(sql, call.remaining(), tables))))
+        return str(self._answer(call, Question.COLUMNS, query))
+
+    def explained(self, call: Call, query: BoundQuery) -> str:
+        """Return the plan of a query as a text."""
+        return str(self._answer(call, Question.EXPLANATION, query))
 
     def rows(
-        self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
+        self, call: Call, query: BoundQuery, spark_schema: str, options: ScanOptions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the stored values of the rows."""
-        return self._answers(call, Request(sql, call.remaining(), tables, spark_schema, options))
+        request = Request(Question.ROWS, query, call.remaining(), spark_schema, options)
+        return self._answers(call, request)
 
     def stop(self) -> None:
         """End the process and its Spark."""
@@ -75,6 +80,9 @@ class ProcessRunner(QueryRunner):
             process, self._process = self._process, None
         if process is not None:
             process.stop()
+
+    def _answer(self, call: Call, question: Question, query: BoundQuery) -> Any:  # noqa: ANN401  (by question)
+        return next(self._answers(call, Request(question, query, call.remaining())))
 
     def _answers(self, call: Call, request: Request) -> Iterator[Any]:
         call.check()

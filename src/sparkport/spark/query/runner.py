@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from sparkport.errors import SparkportError
 from sparkport.spark.errors import client_statement_error
 from sparkport.spark.external.table import stored_rows
 from sparkport.spark.query.session import QuerySessions
-from sparkport.spark.query.tables import NamedTable, QueryTable
+from sparkport.spark.query.tables import BoundQuery, NamedTable
 from sparkport.spark.session.jobs import Jobs
 
 NAME = "query"
@@ -35,18 +35,22 @@ class QueryRunner(Protocol):
 
     @abstractmethod
     def table_names(self, call: Call, sql: str) -> list[NamedTable]:
-        """Return the names of the tables in a query, which is parsed and checked but not analysed.
+        """Return the tables that a query names, which is parsed and checked but not analysed.
 
         Raises the errors of `query_rules.check_parsed`.
         """
 
     @abstractmethod
-    def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
-        """Return the columns of a query over these tables, which is analysed and checked but not run."""
+    def spark_schema(self, call: Call, query: BoundQuery) -> str:
+        """Return the columns of a query, which is analysed and checked but not run."""
+
+    @abstractmethod
+    def explained(self, call: Call, query: BoundQuery) -> str:
+        """Return the plan of a query for people to read, as Spark writes it."""
 
     @abstractmethod
     def rows(
-        self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
+        self, call: Call, query: BoundQuery, spark_schema: str, options: ScanOptions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the stored values of the rows of a query with the given columns."""
 
@@ -70,23 +74,35 @@ class SessionRunner(QueryRunner):
             )
 
     def table_names(self, call: Call, sql: str) -> list[NamedTable]:
-        """Return the names of the tables in a query."""
+        """Return the tables that a query names."""
         with _statement():
             return self._jobs.run(
                 call, NAME, lambda session: self._sessions.beside(call, session).table_names(sql)
             )
 
-    def spark_schema(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> str:
+    def spark_schema(self, call: Call, query: BoundQuery) -> str:
         """Return the columns of a query."""
         with _statement():
-            read = functools.partial(_frame, self._sessions, call, sql, tables)
-            return self._jobs.run(call, NAME, lambda session: read(session).schema.json())
+            return self._jobs.run(
+                call,
+                NAME,
+                lambda session: self._sessions.beside(call, session, query.time_zone).columns(call, query),
+            )
+
+    def explained(self, call: Call, query: BoundQuery) -> str:
+        """Return the plan of a query as a text."""
+        with _statement():
+            return self._jobs.run(
+                call,
+                NAME,
+                lambda session: self._sessions.beside(call, session, query.time_zone).explained(call, query),
+            )
 
     def rows(
-        self, call: Call, sql: str, tables: Sequence[QueryTable], spark_schema: str, options: ScanOptions
+        self, call: Call, query: BoundQuery, spark_schema: str, options: ScanOptions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the stored values of the rows."""
-        read = functools.partial(_frame, self._sessions, call, sql, tables)
+        read = functools.partial(_frame, self._sessions, call, query)
         with _statement():
             yield from stored_rows(self._jobs, call, NAME, read, spark_schema, options)
 
@@ -108,7 +124,5 @@ def _statement() -> Iterator[None]:
         raise ours from error
 
 
-def _frame(
-    sessions: QuerySessions, call: Call, sql: str, tables: Sequence[QueryTable], session: SparkSession
-) -> DataFrame:
-    return sessions.beside(call, session).frame(call, sql, tables)
+def _frame(sessions: QuerySessions, call: Call, query: BoundQuery, session: SparkSession) -> DataFrame:
+    return sessions.beside(call, session, query.time_zone).rows(call, query)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,14 +15,17 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
-from sparkport.spark.query.tables import NamedTable, QueryTable, TableBindings
+from sparkport.spark.query.result_names import distinct_names
+from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable, TableBindings
 from sparkport.spark.sql_names import literal, quoted
+from sparkport.toolkit.bounded_cache import BoundedCache
 
-# Names in Spark's own catalog have nothing else in them.
-_PLAIN = re.compile(r"\w+", re.ASCII)
 _CATALOG = "spark_catalog"
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 _IN_MEMORY = "in-memory"
+_TIME_ZONE = "spark.sql.session.timeZone"
+_MAX_SESSIONS = 16
+_MAX_ANALYSED = 64
 _CONF = {
     # Else `${env:HOME}` and `${spark:...}` in a text are replaced by what the server knows.
     "spark.sql.variable.substitute": "false",
@@ -34,24 +37,31 @@ _CONF = {
 
 
 class QuerySessions:
-    """Gives the session for queries that belongs to a Spark.
+    """Gives the sessions for queries that belong to a Spark: one for each of the time zones used last.
 
-    Its catalog is of its own and in memory: it has just those tables of the warehouse that were
+    The catalog of each is of its own and in memory: it has just those tables of the warehouse that were
     asked for, by name and folder, and no views, functions or variables of others.
     """
 
     def __init__(self, register: Callable[[SparkSession], Collection[str]]) -> None:
         self._register = register
         self._lock = threading.Lock()
-        self._current: tuple[SparkSession, QuerySession] | None = None
+        self._spark: SparkSession | None = None
+        self._sessions: OrderedDict[str, QuerySession] = OrderedDict()
 
-    def beside(self, call: Call, session: SparkSession) -> QuerySession:
-        """Return the session for queries; another one when Spark has been started again."""
+    def beside(self, call: Call, session: SparkSession, time_zone: str = "") -> QuerySession:
+        """Return the session for queries in a time zone; others when Spark has been started again."""
         with call.holding(self._lock):
-            if self._current is None or self._current[0] is not session:
-                made = _new_session(session)
-                self._current = session, QuerySession(made, self._register(made))
-            return self._current[1]
+            if self._spark is not session:
+                self._spark = session
+                self._sessions.clear()
+            if time_zone not in self._sessions:
+                made = _new_session(session, time_zone)
+                self._sessions[time_zone] = QuerySession(made, self._register(made))
+            self._sessions.move_to_end(time_zone)
+            while len(self._sessions) > _MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+            return self._sessions[time_zone]
 
 
 class QuerySession:
@@ -61,16 +71,35 @@ class QuerySession:
         self.session = session
         self.functions = functions
         self._tables = TableBindings(self._bind)
+        self._analysed: BoundedCache[BoundQuery, DataFrame] = BoundedCache(_MAX_ANALYSED)
 
-    def frame(self, call: Call, sql: str, tables: Sequence[QueryTable]) -> DataFrame:
-        """Return a query over these tables, analysed and not run. Raises for what is not allowed."""
+    def columns(self, call: Call, query: BoundQuery) -> str:
+        """Return the columns of a query in JSON; its analysis is kept for the one who reads the rows."""
+        frame = self.frame(call, query)
+        # What a transaction sees changes with each of its statements.
+        if not any(table.is_private for table in query.tables):
+            self._analysed.put(query, frame)
+        return frame.schema.json()
+
+    def rows(self, call: Call, query: BoundQuery) -> DataFrame:
+        """Return a query to be run once: its first run fixes what it says of the time or of chance."""
+        kept = self._analysed.pop(query)
+        return self.frame(call, query) if kept is None else kept
+
+    def frame(self, call: Call, query: BoundQuery) -> DataFrame:
+        """Return a query, analysed and not run; of columns with one name the later ones get other names.
+
+        Raises for what is not allowed.
+        """
+        sql, tables = query.sql, query.tables
         with self._active():
             self._parsed_names(sql)  # checks it: the analysis computes constants and reads files
             with self._tables.bind(call, tables):
                 frame = self.session.sql(sql)
             analysed = frame._jdf.queryExecution().analyzed().toJSON()  # noqa: SLF001
         rules.check_analysed(read_json(analysed), {table.key for table in tables}, self.functions)
-        return frame
+        names = distinct_names(frame.columns)
+        return frame if names == frame.columns else frame.toDF(*names)
 
     def parsed(self, sql: str) -> str:
         """Return the plan of any statement in JSON. None of this looks anything up or computes anything."""
@@ -79,12 +108,18 @@ class QuerySession:
             return str(state.sqlParser().parsePlan(sql).toJSON())
 
     def table_names(self, sql: str) -> list[NamedTable]:
-        """Return the names of the tables in a query that may be analysed. Raises for what is not allowed."""
+        """Return the tables that a query names which may be analysed. Raises for what is not allowed."""
         with self._active():
             return list(dict.fromkeys(self._parsed_names(sql)))
 
+    def explained(self, call: Call, query: BoundQuery) -> str:
+        """Return the plan of a query for people to read."""
+        execution = self.frame(call, query)._jdf.queryExecution()  # noqa: SLF001
+        modes = self.session._jvm.org.apache.spark.sql.execution.ExplainMode  # type: ignore[union-attr]  # noqa: SLF001
+        return str(execution.explainString(modes.fromString("formatted")))
+
     def _parsed_names(self, sql: str) -> list[NamedTable]:
-        """Return the names of the tables in a query that may be analysed.
+        """Return the tables that a query names which may be analysed.
 
         What WITH and WINDOW name is put in its place. None of this looks anything up or computes anything.
         """
@@ -121,15 +156,7 @@ class QuerySession:
             sessions.clearActiveSession()
 
 
-def check_plain(name: str) -> None:
-    """Raise InvalidRequestError for a name that Spark's own catalog does not take."""
-    if not _PLAIN.fullmatch(name):
-        raise InvalidRequestError(
-            f"query cannot name {name!r}: only letters, digits and _ are possible in the names of its tables"
-        )
-
-
-def _new_session(session: SparkSession) -> SparkSession:
+def _new_session(session: SparkSession, time_zone: str) -> SparkSession:
     context = session.sparkContext
     if context.getConf().get(_IMPLEMENTATION, _IN_MEMORY) != _IN_MEMORY:
         raise UnsupportedOperationError("catalog", _CATALOG, "query: it is not in memory")
@@ -138,6 +165,8 @@ def _new_session(session: SparkSession) -> SparkSession:
     options = jvm.java.util.HashMap()
     for key, value in _CONF.items():
         options.put(key, value)
+    if time_zone:
+        options.put(_TIME_ZONE, time_zone)
     # With a state of its own: a child of the other session would share its catalog.
     java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # noqa: SLF001
     return SparkSession(context, java)
@@ -151,13 +180,15 @@ def _relations(plan: Any, *, is_versioned: bool = False) -> Iterator[NamedTable]
             if kind == "RelationTimeTravel":
                 yield from _relations(leaf.relation(), is_versioned=True)
             elif kind == "UnresolvedRelation":
-                yield NamedTable(_name(leaf), is_versioned)
+                yield _named(leaf, is_versioned=is_versioned)
 
 
-def _name(relation: Any) -> tuple[str, ...]:  # noqa: ANN401  (a Java object)
-    if relation.isStreaming() or not relation.options().isEmpty():
+def _named(leaf: Any, *, is_versioned: bool) -> NamedTable:  # noqa: ANN401  (a Java object)
+    if leaf.isStreaming() or not leaf.options().isEmpty():
         raise PermissionDeniedError("query does not allow streams, nor options of tables")
-    return tuple(map(str, _to_list(relation.multipartIdentifier())))
+    origin = leaf.origin()
+    path = tuple(map(str, _to_list(leaf.multipartIdentifier())))
+    return NamedTable(path, int(origin.startIndex().get()), int(origin.stopIndex().get()), is_versioned)
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +13,20 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
 
 Key = tuple[str, str]
+_PLAIN = re.compile(r"\w+", re.ASCII)
+_OTHER = "named_"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table as a query names it: with `is_versioned` at a version or time that the query gives too."""
+    """A table as a query names it: with `is_versioned` at a version or time that the query gives too.
+
+    `start` and `stop` are the first and last character of the name in the text.
+    """
 
     path: tuple[str, ...]
+    start: int
+    stop: int
     is_versioned: bool = False
 
 
@@ -36,8 +45,21 @@ class QueryTable:
 
     @property
     def key(self) -> Key:
-        """The name as Spark compares it."""
-        return self.schema.lower(), self.name.lower()
+        """The name that the table has in Spark, as Spark compares it."""
+        return _plain(self.schema), _plain(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query with the tables that its names stand for, and the time zone of times without one.
+
+    `versions` are the newest ones of the tables when the query came.
+    """
+
+    sql: str
+    tables: tuple[QueryTable, ...] = ()
+    time_zone: str = ""
+    versions: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -103,6 +125,18 @@ class TableBindings:
             self._bound.pop(table.key, None)
             self._bind(table)
             self._bound[table.key] = table
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether Spark's own catalog takes a name: one of letters, digits and _ alone."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def _plain(name: str) -> str:
+    """Return a name that Spark's own catalog takes."""
+    if is_plain_name(name):
+        return name.lower()
+    return f"{_OTHER}{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _by_name(tables: Sequence[QueryTable]) -> dict[Key, QueryTable]:

@@ -23,7 +23,7 @@ from pyspark import cloudpickle
 
 from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError
-from sparkport.spark.query.messages import End, Request, Start, failure, receive, send
+from sparkport.spark.query.messages import End, Question, Request, Start, failure, receive, send
 from sparkport.spark.query.runner import SessionRunner
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.session.jobs import Jobs
@@ -81,14 +81,18 @@ def _serve(runner: SessionRunner, connection: socket.socket) -> None:
 
 
 def _answers(runner: SessionRunner, call: Call, request: Request) -> Iterator[Any]:
-    if request.wants_plan:
-        yield runner.parsed(call, request.sql)
-    elif request.tables is None:
-        yield runner.table_names(call, request.sql)
-    elif request.spark_schema is None:
-        yield runner.spark_schema(call, request.sql, request.tables)
-    else:
-        yield from runner.rows(call, request.sql, request.tables, request.spark_schema, request.options)
+    query = request.query
+    match request.question:
+        case Question.PLAN:
+            yield runner.parsed(call, query.sql)
+        case Question.TABLE_NAMES:
+            yield runner.table_names(call, query.sql)
+        case Question.COLUMNS:
+            yield runner.spark_schema(call, query)
+        case Question.EXPLANATION:
+            yield runner.explained(call, query)
+        case Question.ROWS:
+            yield from runner.rows(call, query, request.spark_schema, request.options)
 
 
 def _watch(connection: socket.socket, call: Call) -> None:

@@ -19,11 +19,10 @@ from sparkport.errors import InvalidRequestError, UnsupportedOperationError
 from sparkport.expressions.evaluation import evaluate_default
 from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.query.placeholders import count_parameters, with_values
-from sparkport.spark.query.session import check_plain
 from sparkport.spark.statements import lowering
 from sparkport.spark.statements.changes import Change, MergeDelete, MergeInsert, MergeUpdate
 from sparkport.spark.statements.lowering import Target
-from sparkport.spark.statements.value_lists import are_parameters
+from sparkport.spark.statements.value_lists import are_parameters, with_default_marks
 from sparkport.spark.table import DeltaTable
 from sparkport.sql.changes import Delete, Insert, Update
 from sparkport.sql.parameters import value_rows
@@ -72,8 +71,9 @@ def lower(call: Call, queries: Queries, change: Change, table: DeltaTable, *, is
             if change.by_name:
                 source = with_values(change.query, [None] * count_parameters(change.query))
                 given = tuple(queries.schema_for_parameters(call, [source]).names)
-            query = lowering.insert_query(change, target, given)
-            lowered = _inserting(call, table, target, given, query)
+            values, marked = with_default_marks(change.query)
+            query = lowering.insert_query(values, target, given, len(marked))
+            lowered = _inserting(call, table, target, given, query, marked)
             return replace(lowered, is_parameters=are_parameters(change.query, len(given)))
         case MergeInsert():
             target = _target(call, table)
@@ -186,18 +186,32 @@ def _deleting(call: Call, table: DeltaTable, query: str) -> Lowered:
     )
 
 
-def _inserting(call: Call, table: DeltaTable, target: Target, given: tuple[str, ...], query: str) -> Lowered:
+def _inserting(
+    call: Call,
+    table: DeltaTable,
+    target: Target,
+    given: tuple[str, ...],
+    query: str,
+    marked: tuple[int, ...] = (),
+) -> Lowered:
     positions = [find_column(target.columns, name) for name in given]
     if len(set(positions)) < len(positions):
         raise InvalidRequestError("a column is given twice")
 
+    def column(batch: pa.RecordBatch, position: int, field: pa.Field) -> pa.Array:
+        if position not in positions:
+            return _default(call, field, batch.num_rows)
+        at = positions.index(position)
+        values = conform_column(batch.column(at), field)
+        if at not in marked:
+            return values
+        is_default = batch.column(len(given) + marked.index(at)).to_numpy(zero_copy_only=False)
+        rows = np.arange(batch.num_rows)
+        both = pa.concat_arrays([values, _default(call, field, batch.num_rows)])
+        return both.take(pa.array(np.where(is_default, rows + batch.num_rows, rows)))
+
     def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [
-            conform_column(batch.column(positions.index(position)), field)
-            if position in positions
-            else _default(call, field, batch.num_rows)
-            for position, field in enumerate(target.columns)
-        ]
+        arrays = [column(batch, position, field) for position, field in enumerate(target.columns)]
         return batch_of(arrays, target.columns, batch.num_rows)
 
     return Lowered(query, given, lambda: table.begin_insert(call, returning=False), conform)
@@ -212,8 +226,6 @@ def _default(call: Call, field: pa.Field, count: int) -> pa.Array:
 
 
 def _target(call: Call, table: DeltaTable) -> Target:
-    check_plain(table.versions.schema)
-    check_plain(table.name)
     snapshot = table.versions.at(call, None)
     is_staged = table.versions.engine.transactions.is_staged(call)
     if snapshot.state.own_writes and not is_staged:

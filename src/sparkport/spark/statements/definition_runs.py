@@ -33,35 +33,37 @@ from sparkport.spark.functions.maintenance import Optimize, Vacuum
 from sparkport.spark.query.function import Plan
 from sparkport.spark.statements.change_runs import Queries
 from sparkport.spark.statements.definitions import (
-    check_table_clauses,
     kind_of,
     new_columns,
+    partition_columns,
     table_changes,
+    table_comment,
     table_options,
 )
 from sparkport.spark.statements.names import Names
 from sparkport.spark.statements.tokens import cursor_of
 from sparkport.spark.table import DeltaTable
 from sparkport.sql.tokens import Cursor
+from sparkport.toolkit.replacing import replace_table, staged_name
 
-_CREATE_TABLE = frozenset({"CreateTable", "ReplaceTable", "CreateTableAsSelect"})
+_CREATE_TABLE = frozenset({"CreateTable", "ReplaceTable", "CreateTableAsSelect", "ReplaceTableAsSelect"})
+_AS_SELECT = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
 _WEEK = 168.0
 
 
 class DefinitionRuns:
     """Runs definitions on a catalog."""
 
-    def __init__(self, catalog: DynamicCatalog, queries: Queries, functions: Sequence[TableFunction]) -> None:
+    def __init__(self, catalog: DynamicCatalog, functions: Sequence[TableFunction]) -> None:
         self._catalog = catalog
-        self._queries = queries
         self._functions = functions
 
-    def run(self, call: Call, names: Names, sql: str, plan: Plan) -> int:
+    def run(self, call: Call, queries: Queries, names: Names, sql: str, plan: Plan) -> int:
         """Run one definition, and return how many rows it has written."""
         cursor = cursor_of(sql)
         kind = kind_of(plan)
         if kind in _CREATE_TABLE:
-            return self._create_table(call, names, cursor, plan)
+            return _create_table(call, queries, names, cursor, plan)
         if kind == "CreateNamespace":
             self._create_schema(call, names, cursor)
         elif kind == "DropNamespace":
@@ -75,6 +77,11 @@ class DefinitionRuns:
                 raise NotImplementedByServerError("ALTER TABLE changes one column at a time")
             assert isinstance(table, DynamicTable)
             table.alter(call, changes[0])
+        elif kind == "CommentOnTable":
+            cursor.expect("COMMENT", "ON", "TABLE")
+            table = names.seen_table(cursor.names())
+            assert isinstance(table, DynamicTable)
+            table.alter(call, table_comment(plan))
         elif cursor.skip("OPTIMIZE"):
             table = names.table(cursor.names(), Privilege.ALTER)
             cursor.end()
@@ -116,47 +123,6 @@ class DefinitionRuns:
         assert isinstance(catalog, DynamicCatalog)
         return catalog
 
-    def _create_table(self, call: Call, names: Names, cursor: Cursor, plan: Plan) -> int:
-        cursor.expect("CREATE")
-        on_conflict = OnConflict.REPLACE if cursor.skip("OR", "REPLACE") else OnConflict.ERROR
-        cursor.expect("TABLE")
-        if cursor.skip("IF", "NOT", "EXISTS"):
-            on_conflict = OnConflict.IGNORE
-        path = cursor.names()
-        check_table_clauses(cursor, plan)
-        schema = names.schema(path[:-1])
-        if kind_of(plan) != "CreateTableAsSelect":
-            arrow_schema, options = new_columns(plan, on_conflict)
-            schema.create_table(call, path[-1], arrow_schema, options)
-            return 0
-        if on_conflict is OnConflict.IGNORE and schema.table(call, path[-1]) is not None:
-            return 0
-        cursor.until("AS")
-        cursor.expect("AS")
-        return self._create_table_as(call, schema, path[-1], cursor.rest(), table_options(plan))
-
-    def _create_table_as(
-        self, call: Call, schema: RevertibleSchema, name: str, query: str, options: CreateTableOptions
-    ) -> int:
-        """Create a table with the rows of a query; take it back if they fail."""
-        with self._queries.execute(call, [query], ScanOptions()) as reader:
-            columns = reader.schema
-            table = schema.create_table(call, name, columns, options)
-            assert isinstance(table, VersionedTable)
-            made = table.snapshot(call, None).time_point
-            try:
-                target = unguarded(table, Privilege.INSERT)
-                assert isinstance(target, DeltaTable)
-                statement = target.begin_insert(call, returning=False)
-                with committed(statement, call.check) as outcome:
-                    for batch in call.checked(reader):
-                        statement.write(conform_batch(batch, columns))
-            except BaseException:
-                with suppress(SparkportError):  # the first error tells more
-                    schema.revert_create(call.detached(), name, made)
-                raise
-        return outcome.affected_rows
-
     def _maintain(self, call: Call, name: str, arguments: list[object]) -> None:
         fits = [
             f for f in self._functions if f.name == name and len(f.signature.parameters) == len(arguments)
@@ -166,6 +132,55 @@ class DefinitionRuns:
         with fits[0].execute(call, arguments, ScanOptions()) as reader:
             for _ in call.checked(reader):
                 pass
+
+
+def _create_table(call: Call, queries: Queries, names: Names, cursor: Cursor, plan: Plan) -> int:
+    cursor.expect("CREATE")
+    on_conflict = OnConflict.REPLACE if cursor.skip("OR", "REPLACE") else OnConflict.ERROR
+    cursor.expect("TABLE")
+    if cursor.skip("IF", "NOT", "EXISTS"):
+        on_conflict = OnConflict.IGNORE
+    path = cursor.names()
+    partitions = partition_columns(cursor, plan)
+    schema = names.schema(path[:-1])
+    if kind_of(plan) not in _AS_SELECT:
+        arrow_schema, options = new_columns(plan, on_conflict, partitions)
+        schema.create_table(call, path[-1], arrow_schema, options)
+        return 0
+    if on_conflict is OnConflict.IGNORE and schema.table(call, path[-1]) is not None:
+        return 0
+    cursor.until("AS")
+    cursor.expect("AS")
+    name, existing = path[-1], schema.table(call, path[-1])
+    if on_conflict is not OnConflict.REPLACE or existing is None:
+        return _create_table_as(call, queries, schema, name, cursor.rest(), table_options(plan, partitions))
+    staged = staged_name(existing.name)
+    count = _create_table_as(call, queries, schema, staged, cursor.rest(), table_options(plan, partitions))
+    replace_table(call, schema, staged, existing.name)
+    return count
+
+
+def _create_table_as(
+    call: Call, queries: Queries, schema: RevertibleSchema, name: str, query: str, options: CreateTableOptions
+) -> int:
+    """Create a table with the rows of a query; take it back if they fail."""
+    with queries.execute(call, [query], ScanOptions()) as reader:
+        columns = reader.schema
+        table = schema.create_table(call, name, columns, options)
+        assert isinstance(table, VersionedTable)
+        made = table.snapshot(call, None).time_point
+        try:
+            target = unguarded(table, Privilege.INSERT)
+            assert isinstance(target, DeltaTable)
+            statement = target.begin_insert(call, returning=False)
+            with committed(statement, call.check) as outcome:
+                for batch in call.checked(reader):
+                    statement.write(conform_batch(batch, columns))
+        except BaseException:
+            with suppress(SparkportError):  # the first error tells more
+                schema.revert_create(call.detached(), name, made)
+            raise
+    return outcome.affected_rows
 
 
 def _drop_table(call: Call, names: Names, cursor: Cursor) -> None:

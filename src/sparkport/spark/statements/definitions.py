@@ -21,6 +21,7 @@ from sparkport.catalog.ddl import (
     RemoveColumn,
     RenameColumn,
     RenameTable,
+    SetComment,
     SetDefault,
     SetNotNull,
     TableChange,
@@ -30,7 +31,7 @@ from sparkport.spark.external.table import exact_schema
 from sparkport.spark.query.function import Plan
 from sparkport.sql.tokens import Cursor
 
-_REFUSED = ("TBLPROPERTIES", "OPTIONS", "LOCATION", "PARTITIONED", "CLUSTERED", "CLUSTER", "STORED", "ROW")
+_REFUSED = ("TBLPROPERTIES", "OPTIONS", "LOCATION", "CLUSTERED", "CLUSTER", "STORED", "ROW")
 _FORMATS = (None, "delta")
 
 Node = Mapping[str, Any]
@@ -41,7 +42,9 @@ def kind_of(plan: Plan) -> str:
     return str(plan[0]["class"]).rpartition(".")[2]
 
 
-def new_columns(plan: Plan, on_conflict: OnConflict) -> tuple[pa.Schema, CreateTableOptions]:
+def new_columns(
+    plan: Plan, on_conflict: OnConflict, partition_columns: tuple[str, ...]
+) -> tuple[pa.Schema, CreateTableOptions]:
     """Return the columns and constraints of a CREATE TABLE. Raises for what a table here cannot have."""
     fields = [_column(nodes[0], nodes[0]["name"]) for nodes in plan[0]["columns"]]
     constraints = list(_constraints(plan[0]["tableSpec"]))
@@ -50,25 +53,44 @@ def new_columns(plan: Plan, on_conflict: OnConflict) -> tuple[pa.Schema, CreateT
         comment=_table_comment(plan),
         not_null_constraints=tuple(index for index, field in enumerate(fields) if not field.nullable),
         table_constraints=tuple(constraints),
+        partition_columns=partition_columns,
     )
     return pa.schema(fields), options
 
 
-def table_options(plan: Plan) -> CreateTableOptions:
+def table_options(plan: Plan, partition_columns: tuple[str, ...]) -> CreateTableOptions:
     """Return what a CREATE TABLE AS says of its table."""
-    return CreateTableOptions(comment=_table_comment(plan))
+    return CreateTableOptions(comment=_table_comment(plan), partition_columns=partition_columns)
 
 
-def check_table_clauses(cursor: Cursor, plan: Plan) -> None:
-    """Refuse clauses that say how and where a table is stored, between its name and the query."""
-    for token in cursor.tokens[cursor.at :]:
+def partition_columns(cursor: Cursor, plan: Plan) -> tuple[str, ...]:
+    """Return the columns of PARTITIONED BY, between the table's name, where the cursor is, and its query.
+
+    Raises NotImplementedByServerError for other clauses that say how and where a table is stored.
+    """
+    names: tuple[str, ...] = ()
+    for at, token in enumerate(cursor.tokens[cursor.at :], cursor.at):
         if token.depth == 0 and token.is_word("AS"):
             break
+        if token.depth == 0 and token.is_word("PARTITIONED"):
+            clause = Cursor(cursor.sql, cursor.tokens, at)
+            clause.expect("PARTITIONED", "BY", "(")
+            names = _partitions(clause)
         if token.depth == 0 and token.is_word(*_REFUSED):
             raise NotImplementedByServerError(f"CREATE TABLE is not offered with {token.text.upper()}")
     provider = plan[0]["tableSpec"][0].get("provider")
     if provider not in _FORMATS:
         raise NotImplementedByServerError(f"tables are kept in the format delta, not {provider}")
+    return names
+
+
+def _partitions(clause: Cursor) -> tuple[str, ...]:
+    names = [clause.name()]
+    while clause.skip(","):
+        names.append(clause.name())
+    if not clause.skip(")"):
+        raise NotImplementedByServerError("PARTITIONED BY takes the names of columns of the table alone")
+    return tuple(names)
 
 
 def table_changes(cursor: Cursor, plan: Plan) -> list[TableChange]:
@@ -103,6 +125,11 @@ def table_changes(cursor: Cursor, plan: Plan) -> list[TableChange]:
             raise NotImplementedByServerError(f"ALTER TABLE is not offered with this ({kind})")
 
 
+def table_comment(plan: Plan) -> SetComment:
+    """Return the change of a COMMENT ON TABLE."""
+    return SetComment(str(plan[0].get("comment") or ""))
+
+
 def _column_changes(cursor: Cursor, root: Node) -> list[TableChange]:
     _ = cursor.skip("ALTER") or cursor.skip("CHANGE")
     cursor.skip("COLUMN")
@@ -110,9 +137,11 @@ def _column_changes(cursor: Cursor, root: Node) -> list[TableChange]:
     if len(root["specs"]) != 1:
         raise NotImplementedByServerError("ALTER TABLE alters one column at a time")
     spec = root["specs"][0][0]
-    if spec.get("newComment") is not None or spec.get("newPosition") is not None:
-        raise NotImplementedByServerError("comments and positions of columns cannot be altered")
+    if spec.get("newPosition") is not None:
+        raise NotImplementedByServerError("positions of columns cannot be altered")
     changes: list[TableChange] = []
+    if spec.get("newComment") is not None:
+        changes.append(SetComment(str(spec["newComment"]), name))
     if spec.get("newDataType") is not None:
         changes.append(ChangeColumnType(name, _arrow_field(name, spec["newDataType"]).type))
     if spec.get("newNullability") is not None:

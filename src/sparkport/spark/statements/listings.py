@@ -1,9 +1,10 @@
-"""SHOW and DESCRIBE: what the catalog has, as rows."""
+"""SHOW, DESCRIBE and EXPLAIN: what the catalog has and how queries run, as rows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -23,18 +24,28 @@ _SCHEMAS = pa.schema([("namespace", pa.string())])
 _TABLES = pa.schema([("namespace", pa.string()), ("tableName", pa.string()), ("isTemporary", pa.bool_())])
 _COLUMN_NAMES = pa.schema([("col_name", pa.string())])
 _DESCRIPTION = pa.schema([("col_name", pa.string()), ("data_type", pa.string()), ("comment", pa.string())])
+_PLAN = pa.schema([("plan", pa.string())])
 _REASONS = {
-    "ExplainCommand": "EXPLAIN is not offered: a plan tells where the files of tables are",
-    "SetCommand": "settings cannot be changed: use the functions that take a time zone",
-    "SetCatalogAndNamespace": "USE is not offered: name the schema of each table",
-    "SetNamespaceCommand": "USE is not offered: name the schema of each table",
+    "SetCommand": "settings cannot be changed, but for SET TIME ZONE 'Europe/Berlin'",
 }
 
 
-def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan) -> pa.Table:
-    """Return the rows of a SHOW or DESCRIBE. Raises NotImplementedByServerError for another statement."""
+class Explainer(Protocol):
+    """Explains queries."""
+
+    def explain(self, call: Call, sql: str) -> str:
+        """Return the plan of a query."""
+        raise NotImplementedError
+
+
+def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan, queries: Explainer) -> pa.Table:
+    """Return the rows of a SHOW, DESCRIBE or EXPLAIN. Raises NotImplementedByServerError for others."""
     cursor = cursor_of(sql)
     match kind_of(plan):
+        case "ExplainCommand":
+            cursor.at += 1
+            _ = cursor.skip("EXTENDED") or cursor.skip("FORMATTED") or cursor.skip("COST")
+            return pa.table({"plan": [queries.explain(call, cursor.rest())]}, _PLAN)
         case "ShowNamespacesCommand" | "ShowNamespaces":
             cursor.at += 2
             pattern = _pattern(cursor)

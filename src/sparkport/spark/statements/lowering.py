@@ -10,11 +10,12 @@ import pyarrow as pa
 from sparkport.catalog.lookup import find_column
 from sparkport.errors import InvalidRequestError, NotImplementedByServerError
 from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.query.tables import is_plain_name
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.statements.changes import Clause, MergeDelete, MergeInsert, MergeUpdate
 from sparkport.spark.types import arrow_field
 from sparkport.spark.types.storage import sql_text
-from sparkport.sql.changes import Delete, Insert, Update
+from sparkport.sql.changes import Delete, Update
 
 ROWID = "rowid"
 _DEFAULT = "DEFAULT"
@@ -38,7 +39,9 @@ class Target:
 
     def written(self, alias: str) -> str:
         """Return the table as it is written after FROM."""
-        named = f" AS {quoted(alias)}" if alias else ""
+        # Spark knows a table of another name by an alias only.
+        given = alias or ("" if is_plain_name(self.name) and is_plain_name(self.schema) else self.name)
+        named = f" AS {quoted(given)}" if given else ""
         version = "" if self.version is None else f" VERSION AS OF {self.version}"
         return f"{quoted(self.schema, self.name)}{version}{named}"
 
@@ -61,11 +64,13 @@ def is_plain(field: SparkField) -> bool:
     return bool(arrow_field(field).type == arrow_field(SparkField(field.name, field.type)).type)
 
 
-def insert_query(change: Insert, target: Target, given: Sequence[str]) -> str:
-    """Return a query for the columns of an INSERT, which are named c0, c1 and so on."""
+def insert_query(query: str, target: Target, given: Sequence[str], marks: int = 0) -> str:
+    """Return a query for the columns of an INSERT, which are named c0, c1 and so on, and for some marks."""
     names = [f"c{number}" for number in range(len(given))]
+    passed = [f"m{number}" for number in range(marks)]
     selected = [f"{target.cast(column, name)} AS {name}" for column, name in zip(given, names, strict=True)]
-    return f"SELECT {', '.join(selected)} FROM (\n{change.query}\n) AS source({', '.join(names)})"
+    columns = ", ".join([*selected, *passed])
+    return f"SELECT {columns} FROM (\n{query}\n) AS source({', '.join([*names, *passed])})"
 
 
 def update_query(change: Update, target: Target) -> str:

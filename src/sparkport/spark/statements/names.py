@@ -29,7 +29,7 @@ class Names:
         """Return the schema of a path: none, a schema, or a catalog and a schema. Raises NotFoundError."""
         match path:
             case ():
-                return DEFAULT_SCHEMA
+                return self.statement.schema or DEFAULT_SCHEMA
             case (schema,):
                 return schema
             case (catalog, schema) if catalog.lower() in {_SPARK_CATALOG, self.statement.catalog.lower()}:

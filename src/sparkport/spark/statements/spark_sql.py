@@ -10,15 +10,16 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicCatalog
 from sparkport.catalog.functions import TableFunction
-from sparkport.catalog.guards import view_of
+from sparkport.catalog.guards import Privilege, check, view_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlDescription, SqlStatement
-from sparkport.errors import InvalidRequestError, SparkportError, UnsupportedOperationError
+from sparkport.errors import ConflictError, InvalidRequestError, SparkportError
 from sparkport.spark.query.function import DisabledQuery, Query
 from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
 from sparkport.spark.statements import change_runs
+from sparkport.spark.statements.change_runs import Queries
 from sparkport.spark.statements.changes import (
     Change,
     MergeDelete,
@@ -30,6 +31,8 @@ from sparkport.spark.statements.changes import (
 from sparkport.spark.statements.definition_runs import DefinitionRuns
 from sparkport.spark.statements.listings import listed
 from sparkport.spark.statements.names import Names
+from sparkport.spark.statements.plain_scans import UNBOUND, PlainScan, constant_rows, plain_scan
+from sparkport.spark.statements.plain_select import Constants, parse_plain
 from sparkport.spark.statements.several import run_several
 from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
@@ -58,13 +61,12 @@ class SparkSql:
         """`functions` are those of the catalog, which OPTIMIZE and VACUUM run."""
         self._catalog = catalog
         self._query = query
-        self._definitions = DefinitionRuns(catalog, query, functions)
+        self._definitions = DefinitionRuns(catalog, functions)
 
     def describe(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
         """Analyse a statement; parameters without values are taken for nulls."""
-        _check_schema(statement)
         word = first_word(statement.text)
         if word in _CHANGES:
             return self._describe_change(call, statement, parameters)
@@ -74,36 +76,48 @@ class SparkSql:
         if word in _LISTINGS:
             return SqlDescription(self._listed(call, statement).schema, _NO_COLUMNS)
         count = count_parameters(statement.text)
+        plain = self._plain(call, statement, parameters, count)
+        if isinstance(plain, pa.Table):
+            return SqlDescription(plain.schema, _NO_COLUMNS)
+        if plain is not None:
+            unbound = plain.parameters
+            parts = ("",) if len(unbound) else plain.parts(call)
+            return SqlDescription(plain.arrow_schema, unbound, parts)
         text = with_values(statement.text, _first_values(parameters, count))
-        columns = self._query.schema_for_parameters(call, [text])
+        columns = self._query.within(statement).schema_for_parameters(call, [text])
         declared = _NO_COLUMNS
         if count:
-            declared = parameter_schema(statement.text, self._column_types(call, names_in(statement.text)))
+            declared = parameter_schema(statement.text, self._column_types(call, _names_of(statement)))
         return SqlDescription(columns, declared)
 
     def query(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> pa.RecordBatchReader:
         """Run a query, once for each row of parameters."""
-        _check_schema(statement)
         word = first_word(statement.text)
         if word in _UPDATES:
             raise InvalidRequestError("the statement returns no rows; run it as an update")
         if word in _LISTINGS:
             return self._listed(call, statement).to_reader()
+        plain = self._plain(call, statement, parameters, 0)
+        if plain is not None:
+            return plain.to_reader() if isinstance(plain, pa.Table) else plain.read(call, statement.part)
+        if statement.part:
+            raise ConflictError(statement.text[:100], "its tables have changed; describe the query again")
+        queries = self._query.within(statement)
         texts = [with_values(statement.text, values) for values in _rows(parameters)]
-        first = self._query.execute(call, [texts[0]], ScanOptions())
-        return pa.RecordBatchReader.from_batches(first.schema, self._all_rows(call, first, texts[1:]))
+        first = queries.execute(call, [texts[0]], ScanOptions())
+        return pa.RecordBatchReader.from_batches(first.schema, _all_rows(call, queries, first, texts[1:]))
 
     def update(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
         """Run a statement that returns no rows, and return how many it has changed."""
-        _check_schema(statement)
+        queries = self._query.within(statement)
         word = first_word(statement.text)
         if word in _DEFINITIONS:
             value_rows(parameters, 0)
-            plan = self._query.parse(call, statement.text)
+            plan = queries.parse(call, statement.text)
             names = Names(call, self._catalog, statement)
-            return self._definitions.run(call, names, statement.text, plan)
+            return self._definitions.run(call, queries, names, statement.text, plan)
         if word not in _CHANGES:
             self.describe(call, statement, parameters)
             raise InvalidRequestError("the statement returns rows; run it as a query")
@@ -117,9 +131,9 @@ class SparkSql:
             return self.update(call, bound, None)
         table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
         if isinstance(change, Several):
-            return run_several(call, self._query, change, table)
-        lowered = change_runs.lower(call, self._query, change, table, is_run=True)
-        return change_runs.run(call, self._query, lowered, parameters, count)
+            return run_several(call, queries, change, table)
+        lowered = change_runs.lower(call, queries, change, table, is_run=True)
+        return change_runs.run(call, queries, lowered, parameters, count)
 
     def _describe_change(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
@@ -132,11 +146,12 @@ class SparkSql:
             change, values = self._parse_change(call, replace(statement, text=text)), []
         table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
         declared = parameter_schema(
-            statement.text, self._column_types(call, names_in(statement.text) | {table.name.lower()})
+            statement.text, self._column_types(call, _names_of(statement) | {table.name.lower()})
         )
+        queries = self._query.within(statement)
         for part in change.parts if isinstance(change, Several) else (change,):
-            lowered = change_runs.lower(call, self._query, part, table, is_run=False)
-            self._query.schema_for_parameters(call, [with_values(lowered.query, values)])
+            lowered = change_runs.lower(call, queries, part, table, is_run=False)
+            queries.schema_for_parameters(call, [with_values(lowered.query, values)])
         if isinstance(change, Insert):
             columns = without_rowid(table.arrow_schema)
             fields = [columns.field(find_column(columns, name)) for name in lowered.given]
@@ -153,21 +168,32 @@ class SparkSql:
     def _listed(self, call: Call, statement: SqlStatement) -> pa.Table:
         names = Names(call, self._catalog, statement)
         plan = self._query.parse(call, statement.text)
-        return listed(call, view_of(call, self._catalog), names, statement.text, plan)
+        seen, queries = view_of(call, self._catalog), self._query.within(statement)
+        return listed(call, seen, names, statement.text, plan, queries)
 
-    def _all_rows(
-        self, call: Call, first: pa.RecordBatchReader, texts: list[str]
-    ) -> Iterator[pa.RecordBatch]:
-        with first:
-            yield from first
-        for text in texts:
-            with self._query.execute(call, [text], ScanOptions()) as reader:
-                yield from reader
+    def _plain(
+        self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None, unbound: int
+    ) -> PlainScan | pa.Table | None:
+        """Return what answers a statement without Spark SQL, None if that is needed."""
+        if isinstance(self._query, DisabledQuery):
+            return None
+        check(call, Privilege.SQL)
+        rows = _rows(parameters)
+        if len(rows) != 1:
+            return None
+        select = parse_plain(statement.text, rows[0] or [UNBOUND] * unbound)
+        if select is None or isinstance(select, Constants):
+            return None if select is None else constant_rows(select)
+        try:
+            table = Names(call, self._catalog, statement).table(select.path, Privilege.SELECT)
+        except SparkportError:
+            return None  # Spark's way says what is wrong
+        return plain_scan(call, table, select)
 
     def _column_types(self, call: Call, names: frozenset[str]) -> dict[str, pa.DataType]:
         """Return the types of columns by their names, of tables with these names whose logs can be read."""
         types: dict[str, pa.DataType] = {}
-        # The schema may be left out if it is the default one.
+        # The schema may be left out if it is that of the session or the default one.
         schemas = [
             s
             for s in view_of(call, self._catalog).schemas(call)
@@ -204,8 +230,16 @@ def _rows(parameters: pa.RecordBatch | None) -> list[list[object]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _check_schema(statement: SqlStatement) -> None:
-    if statement.schema.lower() not in {"", DEFAULT_SCHEMA}:
-        raise UnsupportedOperationError(
-            "catalog", statement.catalog, "a schema for the session: name the schema of each table"
-        )
+def _all_rows(
+    call: Call, queries: Queries, first: pa.RecordBatchReader, texts: list[str]
+) -> Iterator[pa.RecordBatch]:
+    with first:
+        yield from first
+    for text in texts:
+        with queries.execute(call, [text], ScanOptions()) as reader:
+            yield from reader
+
+
+def _names_of(statement: SqlStatement) -> frozenset[str]:
+    """Return the names that a statement uses, with that of its session's schema."""
+    return names_in(statement.text) | ({statement.schema.lower()} if statement.schema else frozenset())

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sparkport.spark.statements.tokens import cursor_of
+from sparkport.sql.tokens import Cursor
 
 _PARAMETER = "?"
+_DEFAULT = "DEFAULT"
 
 
 def are_parameters(query: str, count: int) -> bool:
@@ -35,6 +37,50 @@ def parameter_types(query: str, columns: Sequence[pa.Field]) -> dict[int, pa.Dat
                 types[number] = columns[position].type
             number += 1
     return types
+
+
+def with_default_marks(query: str) -> tuple[str, tuple[int, ...]]:
+    """Return a query without the word DEFAULT in the rows of its VALUES, and in which columns it was.
+
+    It becomes a null, and each row ends with a mark for each of these columns: whether it was there.
+    """
+    cursor = cursor_of(query)
+    if not cursor.skip("VALUES"):
+        return query, ()
+    rows: list[list[str]] = []
+    while cursor.skip("("):
+        rows.append(_values(cursor))
+        if not cursor.skip(","):
+            break
+    marked = sorted({at for row in rows for at, text in enumerate(row) if _is_default(text)})
+    if not marked or cursor.token is not None:
+        return query, ()
+    return f"VALUES {', '.join(_marked_row(row, marked) for row in rows)}", tuple(marked)
+
+
+def _values(cursor: Cursor) -> list[str]:
+    """Read the values of a row and the parenthesis behind them, which is less deep than they are."""
+    values: list[str] = []
+    start = cursor.at
+    while cursor.token is not None:
+        is_end = cursor.token.depth == 0
+        if is_end or (cursor.token.depth == 1 and cursor.token.text == ","):
+            values.append(cursor.text(start, cursor.at))
+            start = cursor.at + 1
+        cursor.at += 1
+        if is_end:
+            break
+    return values
+
+
+def _marked_row(row: list[str], marked: list[int]) -> str:
+    values = ["NULL" if _is_default(text) else text for text in row]
+    marks = [str(at < len(row) and _is_default(row[at])).upper() for at in marked]
+    return f"({', '.join([*values, *marks])})"
+
+
+def _is_default(text: str) -> bool:
+    return text.upper() == _DEFAULT
 
 
 def _list(count: int) -> list[str]:
