@@ -61,7 +61,7 @@ async function drawTable(detail, database, schema, table, server) {
     ["Size", about.detail.size_in_bytes === undefined ? null : bytes(about.detail.size_in_bytes)],
     ["Files", about.detail.num_files === undefined ? null : count(about.detail.num_files)],
     ["Version", about.version === null ? null : String(about.version)],
-    ["Read by", about.detail.read_mode],
+    ["Read by", about.detail.read_mode?.split(":")[0]],
   ].filter(([, value]) => value);
   show(detail,
     el("p", { class: "crumbs" }, `${database} / ${schema}`), el("h1", {}, table),
