@@ -42,7 +42,9 @@ def by_both(folder: Path, table: NewTable, session: SparkSession) -> tuple[Path,
     delta, server = folder / "delta", folder / "server"
     create_delta(replace(table, root=str(delta)), session)
     assert can_write_first_version(table.fields, table.properties)
-    assert write_first_version(str(server), table.fields, table.comment, table.properties)
+    assert write_first_version(
+        str(server), table.fields, table.comment, table.properties, table.partition_columns
+    )
     return delta / "_delta_log", server / "_delta_log"
 
 
@@ -67,11 +69,14 @@ def first_version(log: Path) -> dict[str, Any]:
     return {key: comparable(value) for line in lines for key, value in json.loads(line).items()}
 
 
-@pytest.mark.parametrize("comment", ["", "what it is for"])
-def test_the_server_writes_what_delta_writes(tmp_path: Path, spark: SparkSession, comment: str) -> None:
+@pytest.mark.parametrize(("comment", "partitions"), [("", ()), ("what it is for", ("key", "date32"))])
+def test_the_server_writes_what_delta_writes(
+    tmp_path: Path, spark: SparkSession, comment: str, partitions: tuple[str, ...]
+) -> None:
     """For every type, nested or not, columns, features and properties are the same, and the history too."""
     constraints = TableConstraints(primary_key=("key",))
-    by_delta, by_server = by_both(tmp_path, new_table("", COLUMNS, constraints, comment), spark)
+    table = new_table("", COLUMNS, constraints, comment, partitions)
+    by_delta, by_server = by_both(tmp_path, table, spark)
 
     assert first_version(by_server) == first_version(by_delta)
     checksums = [json.loads((log / f"{0:020d}.crc").read_text()) for log in (by_server, by_delta)]
