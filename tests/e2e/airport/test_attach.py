@@ -46,7 +46,7 @@ def test_named_secret_in_the_attach_statement(duckdb: DuckDB, server: Server) ->
     )
 
     assert [outcome.error for outcome in outcomes] == [None, None, None]
-    assert outcomes[2].rows == [["s"]]
+    assert outcomes[2].rows == [["s"], ["sparkport"]]
 
 
 def test_token_in_the_attach_statement_lists_but_needs_a_secret_to_scan(
