@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jwt
 
+from sparkport.app.credential_file import RESERVED_NAMES
 from sparkport.app.jwt_keys import KeySource
 from sparkport.app.jwt_rules import JwtRules
-from sparkport.app.tokens import RESERVED_NAMES
 from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import UnauthenticatedError
 from sparkport.flight.transport.auth import Authenticator, Revocable, token

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sparkport.app.tokens import TokenFile, parse_duration
+from sparkport.app.credential_file import parse_duration
+from sparkport.app.tokens import TokenFile
+from sparkport.cli.credentials import Expires, Roles, print_list
 from sparkport.cli.messages import errors_as_exit_codes
 
 token_app = typer.Typer(
@@ -22,12 +24,8 @@ _TokensFile = Annotated[
 def create_token(
     name: Annotated[str, typer.Argument(help="Who gets the token: the principal of its calls.")],
     file: _TokensFile,
-    expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="For how long it is valid, such as 30d, 12h or 90m.")
-    ] = None,
-    role: Annotated[
-        list[str] | None, typer.Option(help="A role in the file of `serve --access`; may be repeated.")
-    ] = None,
+    expires: Expires = None,
+    role: Roles = None,
 ) -> None:
     """Add a token to the list, and print it: it is kept as a hash only."""
     with errors_as_exit_codes():
@@ -39,12 +37,7 @@ def create_token(
 def list_tokens(file: _TokensFile) -> None:
     """Print the names of the tokens, when they were made, and until when they are valid."""
     with errors_as_exit_codes():
-        for stored in TokenFile(file).read():
-            end = (
-                "does not expire" if stored.expires is None else f"until {stored.expires:%Y-%m-%d %H:%M} UTC"
-            )
-            roles = f"  roles {', '.join(stored.roles)}" if stored.roles else ""
-            typer.echo(f"{stored.name}  created {stored.created:%Y-%m-%d %H:%M} UTC  {end}{roles}")
+        print_list(TokenFile(file).read())
 
 
 @token_app.command("revoke")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkport.app.credential_file import parse_duration
 from sparkport.app.token_authentication import TokenFileAuthenticator
-from sparkport.app.tokens import TokenFile, parse_duration
+from sparkport.app.tokens import TokenFile
 from sparkport.errors import AlreadyExistsError, ConfigError, NotFoundError, UnauthenticatedError
 from sparkport.flight.transport.auth import BearerTokens, NobodyElse
 
