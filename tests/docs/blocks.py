@@ -22,6 +22,7 @@ NOT_RUN = {
     ("docs/python-server.md", 'sparkport.Server(sparkport.Lakehouse("./lakehouse")).serve()'): SPARK,
     ("docs/security.md", "sparkport certificate "): "starts no server; tests/e2e/test_tls.py runs it",
     ("docs/security.md", "sparkport token create "): "starts no server; tests/e2e/test_tokens.py runs it",
+    ("docs/security.md", "sparkport user create "): "starts no server; tests/e2e/test_users.py runs it",
     ("docs/tutorial.md", "make serve\n"): NETWORK,
 }
 """Blocks in Python or shell that are not run, by page and a part of their text, with the reason.

@@ -47,9 +47,18 @@ def cancelled_insert(client: Flight) -> None:
     exchange.call.cancel()
 
 
+def strange_call(client: Flight) -> None:
+    """Call with a wrong token."""
+    own, client.headers = client.headers, [("authorization", "Bearer wrong")]
+    code, _ = refusal(client.list_flights)
+    client.headers = own
+    assert code == "UNAUTHENTICATED"
+
+
 @pytest.mark.parametrize(
     "call",
     [
+        pytest.param(strange_call, id="wrong token"),
         pytest.param(lambda client: client.action("catalog_version", {"catalog_name": "db1"}), id="action"),
         pytest.param(lambda client: client.flight_info(TABLE), id="flight info"),
         pytest.param(lambda client: client.list_flights(), id="listing"),

@@ -32,7 +32,13 @@ from sparkport.flight import routes
 from sparkport.flight.audit import AuditLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.statement_registry import StatementRegistry
-from sparkport.flight.transport.auth import Authenticator, BearerTokens, NoAuth, NobodyElse
+from sparkport.flight.transport.auth import (
+    Authenticator,
+    BearerTokens,
+    NoAuth,
+    NobodyElse,
+    PasswordAuthenticator,
+)
 from sparkport.flight.transport.limits import ServerLimits
 from sparkport.flight.transport.server import GrpcServer
 from sparkport.flight.transport.tls import TlsFiles
@@ -60,13 +66,13 @@ class Server:
     `catalogs` adds and drops databases while the server runs.
 
     Without a `token` the server makes one up. `tokens` is a file that `sparkport token` writes, with a token
-    for each caller. `jwt_issuer`, `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS)
-    admit access tokens, whose claim `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one
-    of the two, only a `token` that is given counts beside them. An `authenticator` takes their place: an
-    object with `authenticate(authorization)`, which gets the `authorization` header of each call, or None,
-    and returns the name of the caller (or a `Principal` with roles) or raises `errors.UnauthenticatedError`;
-    it is called from many threads. With `authenticate=False` nobody needs a token, which is allowed on
-    loopback only.
+    for each caller, and `users` one that `sparkport user` writes, with names and passwords. `jwt_issuer`,
+    `jwt_audience` and `jwt_keys` (a file or an https address with a JWKS) admit access tokens, whose claim
+    `jwt_claim` names the caller, and `jwt_roles_claim` its roles. With one of the three, only a `token` that
+    is given counts beside them. An `authenticator` takes their place: an object with
+    `authenticate(authorization)`, which gets the `authorization` header of each call, or None, and returns
+    the name of the caller (or a `Principal` with roles) or raises `errors.UnauthenticatedError`; it is called
+    from many threads. With `authenticate=False` nobody needs a token, which is allowed on loopback only.
     `tls_cert` and `tls_key`, files in PEM format, encrypt the traffic; new connections follow the files when
     they change. With `tls_client_ca` a client must have a certificate of that authority, whose common name
     says who calls if no `authorization` header does. Beyond loopback a server without TLS needs
@@ -100,6 +106,7 @@ class Server:
         limits: ServerLimits | None = None,
         grace_seconds: float = 10.0,
         tokens: str | Path | None = None,
+        users: str | Path | None = None,
         jwt_issuer: str | None = None,
         jwt_audience: str | None = None,
         jwt_keys: str | None = None,
@@ -135,10 +142,10 @@ class Server:
             raise ConfigError("an authenticator decides alone: give neither token nor authenticate=False")
         self.catalogs, actions = _served(catalogs, app, default_catalog)
         jwt_rules = _jwt_rules(jwt_issuer, jwt_audience, jwt_keys, jwt_claim, jwt_roles_claim)
-        has_names = tokens is not None or jwt_rules is not None
+        has_names = tokens is not None or users is not None or jwt_rules is not None
         if has_names and (authenticator is not None or not authenticate):
             raise ConfigError(
-                "tokens with names go neither with an authenticator nor with authenticate=False"
+                "callers with names go neither with an authenticator nor with authenticate=False"
             )
         makes_token = authenticate and authenticator is None and not has_names
         self.token = (token or secrets.token_urlsafe(24)) if makes_token else token
@@ -162,6 +169,8 @@ class Server:
             audit=_audit_log(audit, is_required=audit_required),
         )
         own = self._own_tokens(tokens, jwt_rules)
+        if users is not None:
+            own = _with_users(users, ticket_key_file, own)
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
         self._grpc = GrpcServer(context, chosen, host, port, limits, tls)
         self.http = None if http_port is None else self._http(context, chosen, http_host, http_port, tls)
@@ -244,6 +253,7 @@ class Server:
                 tls=tls,
                 location=self.location,
                 needs_token=self.config.authenticate,
+                takes_passwords=isinstance(authenticator, PasswordAuthenticator),
             )
         except (OSError, ConfigError):
             self._grpc.stop(0)
@@ -280,6 +290,16 @@ class Server:
 
             known = JwtAuthenticator(jwt_rules, key_source(jwt_rules.keys), known)
         return known if tokens is None else TokenFileAuthenticator(TokenFile(Path(tokens)), known)
+
+
+def _with_users(users: str | Path, key_file: str | Path | None, other: Authenticator) -> Authenticator:
+    """Return who knows the users of a file too. Servers with the same key take each other's sessions."""
+    # It needs argon2, which others do not.
+    from sparkport.app.user_authentication import UserFileAuthenticator  # noqa: PLC0415
+    from sparkport.app.users import UserFile  # noqa: PLC0415
+
+    key = None if key_file is None else read_ticket_key(Path(key_file))
+    return UserFileAuthenticator(UserFile(Path(users)), other, key=key)
 
 
 def _jwt_rules(

@@ -16,6 +16,7 @@ from sparkport.cli.serve import serve
 from sparkport.cli.sql import sql
 from sparkport.cli.statements import cancel, ps
 from sparkport.cli.token import token_app
+from sparkport.cli.user import user_app
 from sparkport.spark.read.mode import DirectReadMode
 
 app = typer.Typer(
@@ -59,6 +60,7 @@ app.command(rich_help_panel=_USE)(sql)
 app.command(rich_help_panel=_USE)(ps)
 app.command(rich_help_panel=_USE)(cancel)
 app.add_typer(token_app, name="token", rich_help_panel=_SECURE)
+app.add_typer(user_app, name="user", rich_help_panel=_SECURE)
 app.add_typer(access_app, name="access", rich_help_panel=_SECURE)
 app.command(rich_help_panel=_SECURE)(certificate)
 app.command(rich_help_panel=_CHECK)(doctor)

@@ -79,6 +79,14 @@ def serve(
             help="The tokens of several callers, as `sparkport token` writes them; changes count at once.",
         ),
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SPARKPORT_USERS",
+            metavar="FILE",
+            help="Users with passwords, as `sparkport user` writes them; changes count at once.",
+        ),
+    ] = None,
     jwt_issuer: Annotated[
         str | None,
         typer.Option(envvar="SPARKPORT_JWT_ISSUER", help="Admit access tokens (JWT) of this issuer."),
@@ -464,6 +472,7 @@ def serve(
             default_catalog=catalog,
             sql=sql,
             tokens=tokens,
+            users=users,
             jwt_issuer=jwt_issuer,
             jwt_audience=jwt_audience,
             jwt_keys=jwt_keys,
@@ -502,7 +511,7 @@ def serve(
     if token_file:
         shown: str | None = f"<the token in {token_file}>"
     else:
-        shown = "<your token>" if token or tokens or jwt_issuer else server.token
+        shown = "<your token>" if token or tokens or users or jwt_issuer else server.token
     _run(server, greeting(server.location, catalog, shown, server.console), lakehouse, log_format)
 
 

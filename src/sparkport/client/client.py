@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import operator
 import uuid
@@ -50,6 +51,8 @@ def connect(
     location: str,
     *,
     token: str | None = None,
+    username: str | None = None,
+    password: str | None = None,
     catalog: str = "",
     timeout: float | None = None,
     tls_ca: str | Path | None = None,
@@ -58,13 +61,19 @@ def connect(
 ) -> Client:
     """Return a client of the server at `grpc://host:port`, or `grpc+tls://host:port` for an encrypted one.
 
-    `catalog` chooses a database other than the server's default one; `timeout`
-    limits each call, in seconds. Files in PEM format: `tls_ca` has the authorities to trust instead of
-    gRPC's own list, such as a self-signed certificate itself; `tls_cert` and `tls_key` are the client's.
+    `token` says who calls, or `username` and `password` do. `catalog` chooses a database other than the
+    server's default one; `timeout` limits each call, in seconds. Files in PEM format: `tls_ca` has the
+    authorities to trust instead of gRPC's own list, such as a self-signed certificate itself; `tls_cert` and
+    `tls_key` are the client's.
     """
     headers: list[tuple[str, str | bytes]] = []
+    if (username is None) != (password is None) or (username is not None and token is not None):
+        raise InvalidRequestError("give either a token, or a username and its password")
     if token is not None:
         headers.append(("authorization", f"Bearer {token}"))
+    if username is not None:
+        credentials = base64.b64encode(f"{username}:{password}".encode()).decode()
+        headers.append(("authorization", f"Basic {credentials}"))
     if catalog:
         headers.append(("airport-catalog", catalog))
     files = (None if file is None else Path(file) for file in (tls_ca, tls_cert, tls_key))

@@ -44,6 +44,7 @@ class About:
     version: str
     location: str
     needs_token: bool
+    takes_passwords: bool
     is_encrypted: bool
     cookie: str
 
@@ -63,7 +64,7 @@ class Console:
     def principal(self, request: Request) -> str:
         """Return who calls. Raises UnauthenticatedError."""
         session = request.cookies.get(self.about.cookie, "")
-        return self.sessions.principal(session, request.headers.get("authorization"))
+        return self.sessions.principal(session, request.headers.get("authorization"), _connection(request))
 
     def call(self, request: Request, principal: str) -> ConsoleCall:
         """Return a call for a request."""
@@ -92,7 +93,11 @@ def make_application(
         return FileResponse(_STATIC / "index.html")
 
     async def log_in(request: Request) -> Response:
-        return await _guarded(lambda body: _log_in(console, body), request)
+        return await _guarded(lambda body: _log_in(console, request, body), request)
+
+    async def ways_in(request: Request) -> Response:
+        del request
+        return json_response({"takes_passwords": about.takes_passwords})
 
     async def log_out(request: Request) -> Response:
         sessions.log_out(request.cookies.get(about.cookie, ""))
@@ -126,6 +131,7 @@ def make_application(
     routes = [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
+        Route("/api/login", ways_in),
         Route("/api/login", log_in, methods=["POST"]),
         Route("/api/logout", log_out, methods=["POST"]),
         *(Route(path, bound(answer)) for path, answer in get),
@@ -168,8 +174,20 @@ def _text(body: dict[str, Any], name: str) -> str:
     return value
 
 
-def _log_in(console: Console, body: dict[str, Any]) -> Response:
-    session = console.sessions.log_in(_text(body, "token").strip())
+def _connection(request: Request) -> str:
+    """Return the address of a client as gRPC says it."""
+    if request.client is None:
+        return ""
+    host, port = request.client.host, request.client.port
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def _log_in(console: Console, request: Request, body: dict[str, Any]) -> Response:
+    name, connection = _text(body, "user").strip(), _connection(request)
+    if name:
+        session = console.sessions.log_in_user(name, _text(body, "password"), connection)
+    else:
+        session = console.sessions.log_in(_text(body, "token").strip(), connection)
     answer = json_response({})
     about = console.about
     answer.set_cookie(about.cookie, session, httponly=True, samesite="strict", secure=about.is_encrypted)

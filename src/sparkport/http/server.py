@@ -41,6 +41,7 @@ class HttpServer:
         tls: TlsFiles | None = None,
         location: str = "",
         needs_token: bool = True,
+        takes_passwords: bool = False,
     ) -> None:
         """Bind to the port. Raises OSError."""
         self._context = context
@@ -48,6 +49,7 @@ class HttpServer:
         self._tls = tls
         self._location = location
         self._needs_token = needs_token
+        self._takes_passwords = takes_passwords
         self._host = host
         self.readiness = Readiness()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -111,6 +113,7 @@ class HttpServer:
                 version("sparkport"),
                 self._location,
                 self._needs_token,
+                self._takes_passwords,
                 self._tls is not None,
                 f"sparkport_{self.port}",
             )

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from sparkport.errors import UnauthenticatedError
-from sparkport.flight.transport.auth import Authenticator
+from sparkport.flight.transport.auth import Authenticator, PasswordAuthenticator, authenticating, basic_header
 
 __all__ = ["Sessions"]
 
@@ -26,14 +26,29 @@ class Sessions:
 
     def __init__(self, authenticator: Authenticator, clock: Callable[[], float] = time.monotonic) -> None:
         self._authenticator = authenticator
+        self._authenticate = authenticating(authenticator)
         self._clock = clock
         self._lock = threading.Lock()
         self._headers: OrderedDict[str, tuple[str, float]] = OrderedDict()  # the oldest first
 
-    def log_in(self, token: str) -> str:
-        """Return the id of a new session. Raises UnauthenticatedError."""
+    def log_in(self, token: str, connection: str) -> str:
+        """Return the id of a new session. Raises UnauthenticatedError and LimitExceededError."""
         header = f"Bearer {token}"
-        self._authenticator.authenticate(header)
+        self._authenticate(header, connection)
+        return self._begin(header)
+
+    def log_in_user(self, name: str, password: str, connection: str) -> str:
+        """Return the id of a new session of a user. Raises UnauthenticatedError and LimitExceededError."""
+        header = basic_header(name, password)
+        self._authenticate(header, connection)
+        # The password itself is not kept.
+        authenticator = self._authenticator
+        token = (
+            authenticator.session_token(header) if isinstance(authenticator, PasswordAuthenticator) else None
+        )
+        return self._begin(header if token is None else f"Bearer {token}")
+
+    def _begin(self, header: str) -> str:
         session = secrets.token_urlsafe(32)
         with self._lock:
             self._headers[session] = header, self._clock() + _SECONDS
@@ -46,11 +61,14 @@ class Sessions:
         with self._lock:
             self._headers.pop(session, None)
 
-    def principal(self, session: str, authorization: str | None) -> str:
-        """Return who calls: by the header, else by the session. Raises UnauthenticatedError."""
+    def principal(self, session: str, authorization: str | None, connection: str) -> str:
+        """Return who calls: by the header, else by the session.
+
+        Raises UnauthenticatedError and LimitExceededError.
+        """
         if authorization is None and session:
             authorization = self._header(session)
-        return self._authenticator.authenticate(authorization)
+        return self._authenticate(authorization, connection)
 
     def count(self) -> int:
         """Return how many sessions are open."""

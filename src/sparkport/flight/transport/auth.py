@@ -6,7 +6,7 @@ import base64
 import binascii
 import hmac
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from sparkport.catalog.call import ANONYMOUS
@@ -30,6 +30,23 @@ class Revocable(Protocol):
     @abstractmethod
     def still_admits(self, principal: str, authorization: str) -> bool:
         """Return whether the header that has admitted the principal would do so now."""
+        raise NotImplementedError
+
+
+class PasswordAuthenticator(Authenticator):
+    """An authenticator of users with passwords, who may be wrong only so often."""
+
+    @abstractmethod
+    def authenticate_from(self, authorization: str | None, connection: str) -> str:
+        """Return the principal that calls from an address, as gRPC says it.
+
+        Raises UnauthenticatedError, and LimitExceededError after too many failures.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def session_token(self, authorization: str) -> str | None:
+        """Return a token to use instead of the password, None if the header was not that of a user."""
         raise NotImplementedError
 
 
@@ -85,17 +102,36 @@ def _refused(given: bytes) -> UnauthenticatedError:
     return UnauthenticatedError(_HOW_TO if not given else "the token is not valid. " + _HOW_TO)
 
 
+def authenticating(authenticator: Authenticator) -> Callable[[str | None, str], str]:
+    """Return a function of a header and the address of its connection that returns the principal."""
+    if isinstance(authenticator, PasswordAuthenticator):
+        return authenticator.authenticate_from
+    return lambda authorization, _: authenticator.authenticate(authorization)
+
+
 def token(authorization: str) -> bytes:
     """Return the token of a Bearer header, or the password of a Basic one; empty without."""
     scheme, _, credentials = authorization.strip().partition(" ")
-    credentials = credentials.strip()
     if scheme.lower() == "bearer":
-        return credentials.encode()
-    if scheme.lower() == "basic":
-        try:
-            # Some Flight clients leave the padding out.
-            decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True)
-        except (binascii.Error, ValueError):
-            return b""
-        return decoded.partition(b":")[2]
-    return b""
+        return credentials.strip().encode()
+    return basic(authorization)[1]
+
+
+def basic(authorization: str) -> tuple[bytes, bytes]:
+    """Return user and password of a Basic header; both empty without."""
+    scheme, _, credentials = authorization.strip().partition(" ")
+    if scheme.lower() != "basic":
+        return b"", b""
+    credentials = credentials.strip()
+    try:
+        # Some Flight clients leave the padding out.
+        decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return b"", b""
+    name, _, password = decoded.partition(b":")
+    return name, password
+
+
+def basic_header(name: str, password: str) -> str:
+    """Return the Basic header of a user."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -18,7 +19,9 @@ from sparkport.catalog.principal import Principal, WayIn
 from sparkport.errors import (
     CancelledError,
     InvalidRequestError,
+    LimitExceededError,
     NotImplementedByServerError,
+    SparkportError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -28,7 +31,7 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
 from sparkport.flight.request import Headers, Request, make_request, trace_id
 from sparkport.flight.transport import auth
-from sparkport.flight.transport.auth import Authenticator, Revocable
+from sparkport.flight.transport.auth import Authenticator, PasswordAuthenticator, Revocable
 from sparkport.flight.transport.open_calls import OpenCalls
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
@@ -54,6 +57,7 @@ class FlightService(grpc.GenericRpcHandler):
         self._knows_certificates = knows_certificates
         self._open_calls = OpenCalls(authenticator) if isinstance(authenticator, Revocable) else None
         self._authenticator = authenticator
+        self._authenticate = auth.authenticating(authenticator)
         unary, server_stream, both = (
             grpc.unary_unary_rpc_method_handler,
             grpc.unary_stream_rpc_method_handler,
@@ -87,10 +91,10 @@ class FlightService(grpc.GenericRpcHandler):
         rpc = handler_call_details.rpc if isinstance(handler_call_details, CallDetails) else None
         try:
             principal = self._principal(headers, rpc)
-        except UnauthenticatedError:
+        except (UnauthenticatedError, LimitExceededError) as error:
             # A handler of a stream starts before any message is read, so that a
             # stranger cannot make the server take in even one.
-            return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake))
+            return grpc.stream_stream_rpc_method_handler(self._stream(name, self._handshake, _refusal(error)))
         if rpc is not None:
             rpc.principal = principal
         if name == "DoAction" and headers.get("airport-action-name") in routes.ONE_RESULT:
@@ -191,18 +195,23 @@ class FlightService(grpc.GenericRpcHandler):
         return handle
 
     def _stream(
-        self, method: str, run: Callable[[Request, M_in], Iterator[bytes]]
+        self,
+        method: str,
+        run: Callable[[Request, M_in], Iterator[bytes]],
+        refusal: Callable[[], SparkportError] | None = None,
     ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
         def handle(body: M_in, rpc: Rpc) -> Iterator[bytes]:
             headers = Headers(rpc.invocation_metadata())
             access_log = AccessLog(method, trace_id(headers))
             request: Request | None = None
             try:
+                if refusal is not None:
+                    raise refusal()  # noqa: TRY301  (it becomes a status as others do)
                 request = self._admit(headers, rpc, access_log)
                 if isinstance(body, bytes):
                     _hold_body(request, body)
                 if method == "Handshake":
-                    rpc.send_initial_metadata(_bearer(headers))
+                    rpc.send_initial_metadata(self._bearer(headers))
                 yield from _counted(request, self._announced(request, access_log, run(request, body)))
                 self._audit(request, access_log, "OK")
             except GeneratorExit:
@@ -265,12 +274,21 @@ class FlightService(grpc.GenericRpcHandler):
             name = rpc.certificate_name()
             if name:
                 return Principal(name, way_in=WayIn.CERTIFICATE)
-        return self._authenticator.authenticate(authorization)
+        return self._authenticate(authorization, "" if rpc is None else rpc.connection)
+
+    def _bearer(self, headers: Headers) -> tuple[tuple[str, str], ...]:
+        """Return the header by which Flight clients take over a token after Basic authentication."""
+        authorization = headers.get("authorization")
+        token = None
+        if isinstance(self._authenticator, PasswordAuthenticator):
+            token = self._authenticator.session_token(authorization)
+        token = token or auth.token(authorization).decode()
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
     def _admit(self, headers: Headers, rpc: Rpc, access_log: AccessLog) -> Request:
         """Authenticate before anything is parsed, and tie the call to the connection."""
         principal = rpc.principal
-        if principal is None:  # the service refused the caller, and this error says why
+        if principal is None:
             principal = self._principal(headers, rpc)
         access_log.add(principal=principal)
         context = self._context
@@ -290,6 +308,15 @@ class FlightService(grpc.GenericRpcHandler):
 
 
 M_in = TypeVar("M_in", bytes, Frames)
+
+
+def _refusal(error: UnauthenticatedError | LimitExceededError) -> Callable[[], SparkportError]:
+    """Return a function that makes the error again.
+
+    The error itself would keep its call, and the handler that raises it would keep the error.
+    """
+    kind = LimitExceededError if isinstance(error, LimitExceededError) else UnauthenticatedError
+    return partial(kind, str(error))
 
 
 def _counted(request: Request, frames: Iterator[bytes]) -> Iterator[bytes]:
@@ -317,12 +344,6 @@ def _release(rpc: Rpc, request: Request | None) -> None:
         request.incoming.release()
         if request.outgoing.size and not rpc.add_callback(request.outgoing.release):
             request.outgoing.release()
-
-
-def _bearer(headers: Headers) -> tuple[tuple[str, str], ...]:
-    """Return the header by which Flight clients take over a token after Basic authentication."""
-    token = auth.token(headers.get("authorization"))
-    return (("authorization", f"Bearer {token.decode()}"),) if token else ()
 
 
 def _received(request: Request, frames: Frames) -> Iterator[FlightData]:

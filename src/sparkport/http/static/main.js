@@ -79,21 +79,30 @@ function logIn(why) {
   document.getElementById("top").hidden = true;
   document.title = "Log in · sparkport";
   const token = el("input", { id: "token", type: "password", autocomplete: "current-password", required: true, "aria-describedby": "why" });
+  const user = el("input", { id: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" });
+  const userRow = el("div", { hidden: true }, el("label", { for: "user" }, "User (empty to use a token)"), user);
+  const label = el("label", { for: "token" }, "Token");
   const message = el("p", { id: "why", class: "muted", role: "status" }, why);
   const form = el("form", { class: "login card", onsubmit: async (event) => {
     event.preventDefault();
     try {
-      await post("/api/login", { token: token.value });
+      await post("/api/login", user.value ? { user: user.value, password: token.value } : { token: token.value });
       render();
     } catch (error) {
-      message.textContent = error.code === "UNAUTHENTICATED" ? "This token is not valid." : error.message;
+      message.textContent = error.code === "UNAUTHENTICATED" && !user.value ? "This token is not valid." : error.message;
       message.className = "error";
       token.select();
     }
-  } }, el("h1", {}, "sparkport"), el("label", { for: "token" }, "Token"), token, message, el("button", { type: "submit" }, "Log in"),
+  } }, el("h1", {}, "sparkport"), userRow, label, token, message, el("button", { type: "submit" }, "Log in"),
   el("p", { class: "muted" }, "The server prints its token when it starts, or has it in the file of --token-file."));
   show(content, form);
   token.focus();
+  get("/api/login").then((ways) => {
+    if (!ways.takes_passwords) return;
+    userRow.hidden = false;
+    label.textContent = "Password or token";
+    if (!token.value) user.focus();
+  }).catch(report);
 }
 
 document.addEventListener("click", (event) => {
