@@ -12,6 +12,7 @@ import pytest
 import sparkport
 from sparkport.app.sample import load_sample
 from sparkport.app.tokens import TokenFile
+from sparkport.app.users import UserFile
 from sparkport.memory import MemoryCatalog
 from tests.requirements import missing
 
@@ -194,6 +195,24 @@ def test_an_expired_token_is_told(browser: Browser, server: sparkport.Server, to
     browser.wait_text("Your session has ended")
 
     assert browser.run("Boolean(document.querySelector('#token'))")
+
+
+def test_a_user_logs_in_with_a_password(browser: Browser, tmp_path: Path) -> None:
+    """With a list of users there is a field for the name, and a wrong password is told as such."""
+    users = UserFile(tmp_path / "users")
+    users.create("ada", "correct horse battery", None)
+    with sparkport.Server(MemoryCatalog(), port=0, users=users.path, http_port=0) as server:
+        browser.open(f"{server.console}/statements")
+        browser.wait("document.querySelector('form > :not([hidden]) > #user')")
+        browser.type("#user", "ada")
+        browser.type("#token", "wrong")
+        browser.press("Enter")
+        browser.wait_text("the user name or the password is not valid")
+        browser.type("#token", "correct horse battery")
+        browser.press("Enter")
+        browser.wait_text("No statements.")
+
+        assert "ada" in browser.text()
 
 
 def test_a_server_that_is_down_is_told_and_found_again(browser: Browser) -> None:
