@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta import checkpoints, commits
@@ -19,8 +19,11 @@ from sparkport.spark.delta.snapshots import DeltaSnapshot, Replay, TableHeader, 
 from sparkport.spark.storage.filesystem import Stamp, Storage, location_of, storage_of
 from sparkport.spark.storage.folder_names import table_label
 
+T = TypeVar("T")
+
 _KEPT_SNAPSHOTS = 4
 _KEPT_HEADERS = 16
+_MAX_READS = 3
 _MAX_CATCH_UP = 200  # commits; a checkpoint in between is faster to read than more of them
 
 
@@ -51,6 +54,13 @@ class DeltaLog:
 
     def header(self, version: int | None = None) -> TableHeader:
         """Return what a version is, without replaying its files."""
+        return _read_again_if_replaced(lambda: self._header(version))
+
+    def snapshot(self, version: int | None = None) -> DeltaSnapshot:
+        """Return a version with all its files."""
+        return _read_again_if_replaced(lambda: self._snapshot(version))
+
+    def _header(self, version: int | None) -> TableHeader:
         names = self._names() if version is None else []
         target = newest_version(self.root, names) if version is None else version
         stamp = self.stamp(target)
@@ -67,8 +77,7 @@ class DeltaLog:
             self._headers.put(target, stamp, header)
         return header
 
-    def snapshot(self, version: int | None = None) -> DeltaSnapshot:
-        """Return a version with all its files."""
+    def _snapshot(self, version: int | None) -> DeltaSnapshot:
         names: list[str] | None = None
         if version is None:
             names = self._names()
@@ -230,6 +239,17 @@ class DeltaLog:
 
     def _in_commit_ms(self, version: int) -> int:
         return commits.read_in_commit_ms(self._storage, self.root, version)
+
+
+def _read_again_if_replaced(read: Callable[[], T]) -> T:
+    """Return what is read. A file that was listed and is gone: another table has come to the folder."""
+    for _ in range(_MAX_READS - 1):
+        try:
+            return read()
+        except CorruptLogError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+    return read()
 
 
 def _search_file_times(times: dict[str, int], low: int, high: int, timestamp_ms: int) -> int | None:
