@@ -173,7 +173,7 @@ _AIRPORT: dict[str, Route[Any, Any]] = {
     ),
     "create_schema": Route("Create a schema", requests.create_schema, ddl.create_schema, _empty_contents),
     "drop_schema": Route("Drop a schema", requests.drop_schema, ddl.drop_schema, _no_result),
-    "create_table": Route("Create a table", requests.create_table, ddl.create_table, _airport_table),
+    "create_table": Route("Create a table", requests.create_table, ddl.create_airport_table, _airport_table),
     "drop_table": Route("Drop a table", requests.drop_table, ddl.drop_table, _no_result),
     "add_column": _alter("Add a column", requests.add_column),
     "remove_column": _alter("Drop a column", requests.remove_column),

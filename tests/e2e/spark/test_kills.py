@@ -73,6 +73,7 @@ def test_killed_at_work(tmp_path: Path) -> None:
     server = LakeServer(tmp_path)
     try:
         workload.prepare(server)
+        server.await_log("Spark is up")
         starts = 1
         for number in range(KILLS):
             moment = f"kill {number} of seed {SEED}"

@@ -30,7 +30,7 @@ def test_a_standalone_cluster_runs_the_work(standalone_cluster: str, start_clien
         "stored": 3,
         "zone": "UTC",
         "refused": "NotFoundError: table 'nowhere' not found",
-        "unreadable": "RejectedStatementError: Syntax error at or near 'selec'",
+        "unreadable": "RejectedStatementError: Syntax error at or near 'selec' (line 1, position 1)",
         "is_connect": False,
         "is_embedded": False,
     }
@@ -49,7 +49,7 @@ def test_a_spark_connect_server_runs_the_work(connect_server: str, start_client:
         "stored": 3,
         "zone": "UTC",
         "refused": "NotFoundError: table 'nowhere' not found",
-        "unreadable": "RejectedStatementError: Syntax error at or near 'selec'",
+        "unreadable": "RejectedStatementError: Syntax error at or near 'selec' (line 1, position 1)",
         "is_connect": True,
         "is_embedded": False,
     }

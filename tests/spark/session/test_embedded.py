@@ -66,7 +66,7 @@ def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_pat
         ("drop schema nowhere", NotFoundError, "schema 'nowhere' not found"),
         ("create schema default", AlreadyExistsError, "schema 'default' already exists"),
         ("select * from delta.`/no/such/folder`", NotFoundError, "table 'here.t' not found"),
-        ("selec 1", RejectedStatementError, "Syntax error at or near 'selec'"),
+        ("selec 1", RejectedStatementError, "Syntax error at or near 'selec' (line 1, position 1)"),
         ("select raise_error('no') from range(1)", InvalidRequestError, "no"),
     ],
 )

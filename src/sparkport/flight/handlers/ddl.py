@@ -44,10 +44,15 @@ def drop_schema(context: ServerContext, request: Request, body: DropSchemaReques
     return catalog.drop_schema(request.call, body.schema, body.options)
 
 
-def create_table(context: ServerContext, request: Request, body: CreateTableRequest) -> LocatedTable:
-    """Create a table, if the client has types for its columns."""
+def create_airport_table(context: ServerContext, request: Request, body: CreateTableRequest) -> LocatedTable:
+    """Create a table whose columns the answer can show to the client."""
     if request.is_airport:
         to_duckdb_types(body.arrow_schema)
+    return create_table(context, request, body)
+
+
+def create_table(context: ServerContext, request: Request, body: CreateTableRequest) -> LocatedTable:
+    """Create a table."""
     schema = find_schema(request.call, context.catalog(request, body.catalog), body.schema)
     table = _dynamic_schema(schema, "CREATE TABLE").create_table(
         request.call, body.table, body.arrow_schema, body.options
