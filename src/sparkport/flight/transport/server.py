@@ -32,7 +32,7 @@ _MAX_INT32 = (1 << 31) - 1
 # Calls over the limit are refused by the server, which says why. gRPC itself refuses without a word, and
 # counts calls as open for a while that the client has seen the end of.
 _STREAMS_PER_CALL = 2
-_SPARE_STREAMS = 64
+_SPARE_STREAMS = 1024
 # `direct_server` needs classes of gRPC that are not public and may change with any release.
 _TRIED = ((1, 80), (1, 85))
 _CHOICE = "SPARKPORT_GRPC_SERVER"
