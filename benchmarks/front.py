@@ -89,8 +89,8 @@ def serve_bare(ints: int, texts: int) -> None:
 
 def serve_sparkport(ints: int, texts: int) -> None:
     from sparkport import CatalogBuilder, Server
-    from sparkport.app.allocation import keep_freed_memory
-    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+    from sparkport.app.process.allocation import keep_freed_memory
+    from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
     from sparkport.memory import MemoryCatalog
 

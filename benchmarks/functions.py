@@ -75,8 +75,8 @@ def serve_grpcio(rows: int) -> None:
 
 def serve_sparkport(rows: int) -> None:
     from sparkport import App, Server
-    from sparkport.app.allocation import keep_freed_memory
-    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+    from sparkport.app.process.allocation import keep_freed_memory
+    from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 
     configure_logs(LogFormat.JSON, LogLevel.WARNING)
     keep_freed_memory()  # as `sparkport serve` does

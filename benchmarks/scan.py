@@ -239,7 +239,7 @@ def answer(found: Measured) -> None:
 
 def spark_worker(warehouse: Path) -> None:
     """Read by Spark's own toArrow."""
-    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+    from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
     from sparkport.spark.session.host import SparkHost
     from sparkport.spark.session.settings import SparkSettings

@@ -97,7 +97,7 @@ def by_files(warehouse: Path, function: str, setup: Sequence[str] = ()) -> Itera
 @contextlib.contextmanager
 def by_spark(warehouse: Path) -> Iterator[Query]:
     """Query with Spark SQL, in a session of the same kind as the server's own."""
-    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+    from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
     from sparkport.spark.session.host import SparkHost
     from sparkport.spark.session.settings import SparkSettings

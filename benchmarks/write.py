@@ -93,7 +93,7 @@ class Spark:
 
 def worker(warehouse: Path) -> None:
     """Be the rival's process."""
-    from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+    from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
     from sparkport.catalog import Call
     from sparkport.spark.session.host import SparkHost
     from sparkport.spark.session.settings import SparkSettings

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.app.tokens import TokenFile
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions, DynamicSchema
 from sparkport.errors import ConfigError, NotFoundError, PermissionDeniedError
 from sparkport.memory import MemoryCatalog

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.app.tokens import TokenFile
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
 from sparkport.errors import ConfigError, PermissionDeniedError, UnauthenticatedError, UnavailableError
 from sparkport.flight.audit import AuditLog

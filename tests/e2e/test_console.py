@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sparkport
+from sparkport.app.authentication.tokens import TokenFile
+from sparkport.app.authentication.users import UserFile
 from sparkport.app.sample import load_sample
-from sparkport.app.tokens import TokenFile
-from sparkport.app.users import UserFile
 from sparkport.memory import MemoryCatalog
 from tests.requirements import missing
 

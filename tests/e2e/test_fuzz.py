@@ -19,8 +19,10 @@ from sparkport.flight import routes
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Headers, Request
 from sparkport.memory import MemoryCatalog
-from sparkport.protocol import descriptor, flight_data, predicates
-from sparkport.protocol.flight_data import Decoder
+from sparkport.protocol import descriptor
+from sparkport.protocol.airport import predicates
+from sparkport.protocol.ipc import flight_data
+from sparkport.protocol.ipc.flight_data import Decoder
 from sparkport.protocol.ticket import Ticket, TicketSigner
 from sparkport.toolkit.registry import Catalogs
 from tests import flight_client as wire

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkport
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.app.sample import load_sample
-from sparkport.app.tokens import TokenFile
 from sparkport.catalog.measures import MEASURES
 from sparkport.cli import serve
 from sparkport.errors import ConfigError, ConflictError

@@ -11,7 +11,7 @@ from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import flight_sql_pb2 as sql
-from sparkport.protocol.sql_info import SqlInfo
+from sparkport.protocol.flight_sql.info import SqlInfo
 from tests.flight_client import Flight
 from tests.sql_client import descriptor, run, schema, sql_info, wrapped
 

@@ -14,7 +14,7 @@ from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.memory import MemoryCatalog
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol import flight_sql_pb2 as sql
-from sparkport.protocol.sql_info import SqlInfo
+from sparkport.protocol.flight_sql.info import SqlInfo
 from tests.flight_client import Flight, refusal, table_of
 from tests.sql_client import action, descriptor, prepare, put, query, schema, sql_info, update, wrapped
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import sparkport
 from sparkport import ServerLimits, cli, errors
-from sparkport.app.tokens import TokenFile
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.catalog import Call
 from sparkport.client import Client
 from sparkport.protocol import flight_pb2 as pb

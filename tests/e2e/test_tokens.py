@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparkport
-from sparkport.app.tokens import TokenFile
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.errors import ConfigError, UnauthenticatedError
 from sparkport.flight.transport import open_calls

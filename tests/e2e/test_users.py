@@ -17,11 +17,11 @@ import pyarrow.flight as fl
 import pytest
 
 import sparkport
-from sparkport.app import passwords
-from sparkport.app import users as user_file
-from sparkport.app.failure_limit import FailureLimit
-from sparkport.app.tokens import TokenFile
-from sparkport.app.users import UserFile
+from sparkport.app.authentication import passwords
+from sparkport.app.authentication import users as user_file
+from sparkport.app.authentication.failure_limit import FailureLimit
+from sparkport.app.authentication.tokens import TokenFile
+from sparkport.app.authentication.users import UserFile
 from sparkport.catalog import Call, CreateSchemaOptions
 from sparkport.errors import ConfigError, InvalidRequestError, LimitExceededError, UnauthenticatedError
 from sparkport.flight.transport import open_calls

@@ -36,8 +36,8 @@ from sparkport.catalog.predicates import (
 )
 from sparkport.errors import InvalidRequestError
 from sparkport.memory.predicates import applied_part, filter_batch
-from sparkport.protocol.duckdb_types import arrow_type
-from sparkport.protocol.predicates import decode
+from sparkport.protocol.airport.duckdb_types import arrow_type
+from sparkport.protocol.airport.predicates import decode
 
 RECORDED: list[dict[str, str]] = json.loads(Path(__file__).with_name("filters.json").read_text("utf-8"))
 

@@ -14,7 +14,8 @@ from sparkport.catalog.lookup import TablePath
 from sparkport.errors import ConstraintViolationError
 from sparkport.flight.transport.statuses import outcome
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol import flights, listing, msgpack, requests, schemas
+from sparkport.protocol import flights, msgpack, schemas
+from sparkport.protocol.airport import listing, requests
 from sparkport.protocol.descriptor import TableAddress, decode, encode
 from tests.flight_client import path_descriptor, schema_in
 

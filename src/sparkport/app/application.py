@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self, TypeVar, overload
 
 import pyarrow as pa
 
-from sparkport.app import functions, tables
-from sparkport.app.declarations import Columns, arrow_schema
-from sparkport.app.offloading import OffloadedScalar
 from sparkport.app.overlay import overlay
+from sparkport.app.user_code import functions, tables
+from sparkport.app.user_code.declarations import Columns, arrow_schema
+from sparkport.app.user_code.offloading import OffloadedScalar
 from sparkport.catalog.actions import Action
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import Stability

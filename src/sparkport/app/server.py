@@ -15,13 +15,13 @@ import structlog
 
 from sparkport.access import Policies
 from sparkport.app.application import App
-from sparkport.app.authentication import CustomAuthenticator
+from sparkport.app.authentication.custom import CustomAuthenticator
+from sparkport.app.authentication.jwt_rules import JwtRules
+from sparkport.app.authentication.token import TokenFileAuthenticator
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.app.greeting import greeting
-from sparkport.app.jwt_rules import JwtRules
-from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.statement_functions import with_statement_functions
-from sparkport.app.token_authentication import TokenFileAuthenticator
-from sparkport.app.tokens import TokenFile
 from sparkport.catalog.actions import Action
 from sparkport.catalog.principal import Principal
 from sparkport.catalog.tables import Catalog
@@ -285,8 +285,8 @@ class Server:
         known = NobodyElse() if self.token is None else BearerTokens({self.token: _PRINCIPAL})
         if jwt_rules is not None:
             # It needs cryptography, which takes its time to import.
-            from sparkport.app.jwt_authentication import JwtAuthenticator  # noqa: PLC0415
-            from sparkport.app.jwt_keys import key_source  # noqa: PLC0415
+            from sparkport.app.authentication.jwt import JwtAuthenticator  # noqa: PLC0415
+            from sparkport.app.authentication.jwt_keys import key_source  # noqa: PLC0415
 
             known = JwtAuthenticator(jwt_rules, key_source(jwt_rules.keys), known)
         return known if tokens is None else TokenFileAuthenticator(TokenFile(Path(tokens)), known)
@@ -295,8 +295,8 @@ class Server:
 def _with_users(users: str | Path, key_file: str | Path | None, other: Authenticator) -> Authenticator:
     """Return who knows the users of a file too. Servers with the same key take each other's sessions."""
     # It needs argon2, which others do not.
-    from sparkport.app.user_authentication import UserFileAuthenticator  # noqa: PLC0415
-    from sparkport.app.users import UserFile  # noqa: PLC0415
+    from sparkport.app.authentication.password import UserFileAuthenticator  # noqa: PLC0415
+    from sparkport.app.authentication.users import UserFile  # noqa: PLC0415
 
     key = None if key_file is None else read_ticket_key(Path(key_file))
     return UserFileAuthenticator(UserFile(Path(users)), other, key=key)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sparkport.app.credential_file import StoredCredential
+from sparkport.app.authentication.credential_file import StoredCredential
 
 __all__ = ["Expires", "Roles", "print_list"]
 

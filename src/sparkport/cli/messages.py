@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import structlog
 import typer
 
-from sparkport.app.logs import LogFormat
+from sparkport.app.process.logs import LogFormat
 from sparkport.errors import SparkportError
 
 _log = structlog.get_logger("sparkport")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparkport.app.allocation import keep_freed_memory, look_for_garbage_rarely
-from sparkport.app.arguments import hide_argument
-from sparkport.app.file_limit import raise_file_limit
 from sparkport.app.greeting import greeting
-from sparkport.app.logs import LogFormat, LogLevel, configure_logs
+from sparkport.app.process.allocation import keep_freed_memory, look_for_garbage_rarely
+from sparkport.app.process.arguments import hide_argument
+from sparkport.app.process.file_limit import raise_file_limit
+from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 from sparkport.cli.messages import note, tell
 from sparkport.cli.settings import CONF, read_settings
 from sparkport.config import Engine, parse_conf, read_token, variable

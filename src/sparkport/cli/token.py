@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sparkport.app.credential_file import parse_duration
-from sparkport.app.tokens import TokenFile
+from sparkport.app.authentication.credential_file import parse_duration
+from sparkport.app.authentication.tokens import TokenFile
 from sparkport.cli.credentials import Expires, Roles, print_list
 from sparkport.cli.messages import errors_as_exit_codes
 

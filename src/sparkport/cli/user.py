@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sparkport.app.credential_file import parse_duration
+from sparkport.app.authentication.credential_file import parse_duration
 from sparkport.cli.credentials import Expires, Roles, print_list
 from sparkport.cli.messages import errors_as_exit_codes
 from sparkport.errors import ConfigError
@@ -32,7 +32,7 @@ def create_user(
     password_stdin: _PasswordStdin = False,
 ) -> None:
     """Add a user, and ask for the password: it is kept as a hash only."""
-    from sparkport.app.users import UserFile
+    from sparkport.app.authentication.users import UserFile
 
     with errors_as_exit_codes():
         valid = None if expires is None else parse_duration(expires)
@@ -42,7 +42,7 @@ def create_user(
 @user_app.command("list")
 def list_users(file: _UsersFile) -> None:
     """Print the names of the users, when they were made, and until when they are valid."""
-    from sparkport.app.users import UserFile
+    from sparkport.app.authentication.users import UserFile
 
     with errors_as_exit_codes():
         print_list(UserFile(file).read())
@@ -51,7 +51,7 @@ def list_users(file: _UsersFile) -> None:
 @user_app.command("remove")
 def remove_user(name: _Name, file: _UsersFile) -> None:
     """Remove a user: new calls are refused at once, running ones end within a minute."""
-    from sparkport.app.users import UserFile
+    from sparkport.app.authentication.users import UserFile
 
     with errors_as_exit_codes():
         UserFile(file).remove(name)
@@ -60,7 +60,7 @@ def remove_user(name: _Name, file: _UsersFile) -> None:
 @user_app.command("password")
 def change_password(name: _Name, file: _UsersFile, password_stdin: _PasswordStdin = False) -> None:
     """Give a user a new password: the old one, and sessions begun with it, end as if it were removed."""
-    from sparkport.app.users import UserFile
+    from sparkport.app.authentication.users import UserFile
 
     with errors_as_exit_codes():
         UserFile(file).set_password(name, _password(from_stdin=password_stdin))

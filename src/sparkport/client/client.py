@@ -24,11 +24,12 @@ from sparkport.client import sql
 from sparkport.client.channel import FlightChannel, Headers, TlsOptions
 from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
-from sparkport.protocol import descriptor, flight_data, schemas
+from sparkport.protocol import descriptor, schemas
 from sparkport.protocol import flight_pb2 as pb
 from sparkport.protocol.decoding import decode_json, decode_msgpack
 from sparkport.protocol.descriptor import TableAddress
-from sparkport.protocol.flight_data import Decoder, Encoder
+from sparkport.protocol.ipc import flight_data
+from sparkport.protocol.ipc.flight_data import Decoder, Encoder
 
 _TRANSACTION = "x-transaction-id"
 _KEY = "x-idempotency-key"

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sparkport.client.channel import FlightChannel, Headers
-from sparkport.protocol import flight_data, schemas, sql_commands
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.flight_data import Decoder
+from sparkport.protocol import schemas
+from sparkport.protocol.flight_sql import commands as sql_commands
+from sparkport.protocol.ipc import flight_data
+from sparkport.protocol.ipc.flight_data import Decoder
 
 __all__ = ["run"]
 

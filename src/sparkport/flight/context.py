@@ -24,7 +24,7 @@ from sparkport.flight.session_transactions import SessionTransactions
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
-from sparkport.protocol.flight_data import Limits
+from sparkport.protocol.ipc.flight_data import Limits
 from sparkport.protocol.ticket import TicketSigner
 from sparkport.toolkit.registry import Catalogs
 

@@ -11,7 +11,8 @@ from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
-from sparkport.protocol import json_requests, requests
+from sparkport.protocol.airport import requests
+from sparkport.protocol.json_dialect import requests as json_requests
 
 V = TypeVar("V")
 R = TypeVar("R")

@@ -31,7 +31,9 @@ from sparkport.flight.route import Route
 from sparkport.flight.sql_actions import SQL_ACTIONS
 from sparkport.flight.statement_registry import StatementView
 from sparkport.flight.transactions import active_in, statement_in
-from sparkport.protocol import function_requests, json_requests, listing, msgpack, requests
+from sparkport.protocol import msgpack
+from sparkport.protocol.airport import function_requests, listing, requests
+from sparkport.protocol.json_dialect import requests as json_requests
 
 _MAX_BODY_BYTES = 32 << 20  # decoding holds the GIL
 

@@ -13,7 +13,7 @@ from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.scan import ClientCall, DirectReads, PlannedScan, ScanOptions, ScanSlice
 from sparkport.catalog.tables import DirectTable, PlanningTable, SplittableTable, Table
 from sparkport.errors import PreconditionError
-from sparkport.protocol import predicates
+from sparkport.protocol.airport import predicates
 from sparkport.protocol.ticket import Ticket
 from sparkport.toolkit.bounded_cache import BoundedCache
 

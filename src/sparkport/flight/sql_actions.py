@@ -9,8 +9,8 @@ from sparkport.catalog.sql import SqlDescription
 from sparkport.flight.handlers import sql_control, sql_statements
 from sparkport.flight.request import Request
 from sparkport.flight.route import Route
-from sparkport.protocol import sql_actions as actions
-from sparkport.protocol import sql_sessions
+from sparkport.protocol.flight_sql import actions
+from sparkport.protocol.flight_sql import sessions as sql_sessions
 
 
 def _as_is(data: bytes) -> bytes:

@@ -14,12 +14,12 @@ from sparkport.flight.handlers import metadata, sql_ingest, sql_metadata, sql_st
 from sparkport.flight.presentation.streams import Shaper, encoded
 from sparkport.flight.request import Request
 from sparkport.flight.statements import execution
-from sparkport.protocol import descriptor, flights, schemas, sql_commands, sql_schemas
+from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol import sql_actions as actions
-from sparkport.protocol.flight_data import Decoder, FlightData
-from sparkport.protocol.json_requests import MetadataRequest
-from sparkport.protocol.sql_commands import (
+from sparkport.protocol.flight_sql import actions
+from sparkport.protocol.flight_sql import commands as sql_commands
+from sparkport.protocol.flight_sql import result_schemas as sql_schemas
+from sparkport.protocol.flight_sql.commands import (
     Command,
     GetCatalogs,
     GetDbSchemas,
@@ -36,6 +36,8 @@ from sparkport.protocol.sql_commands import (
     StatementQuery,
     StatementUpdate,
 )
+from sparkport.protocol.ipc.flight_data import Decoder, FlightData
+from sparkport.protocol.json_dialect.requests import MetadataRequest
 from sparkport.protocol.ticket import Ticket
 
 _EVERYTHING = MetadataRequest()

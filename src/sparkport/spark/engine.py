@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from sparkport.spark.commit.group_commit import CommitQueue
 from sparkport.spark.commit.journal import Journal
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.read.mode import DirectReadMode, ReadMode
 from sparkport.spark.read.snapshot import Reader
 from sparkport.spark.read.splits import SplitSizes

@@ -16,10 +16,10 @@ from sparkport.errors import NotFoundError
 from sparkport.spark.commit.checkpoints import Checkpointing
 from sparkport.spark.commit.conflicts import Basis, FinalConflictError
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
-from sparkport.spark.delta.actions import Metadata
-from sparkport.spark.delta.durability import Durability
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
+from sparkport.spark.delta.commit.durability import Durability
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.engine import Engine
 from sparkport.spark.model.arrow_metadata import arrow_metadata
 from sparkport.spark.model.columns import TableColumn, table_columns

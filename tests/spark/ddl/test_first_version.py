@@ -21,7 +21,7 @@ from sparkport.catalog import (
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.ddl.create import NewTable, create_delta, new_table
 from sparkport.spark.ddl.first_version import can_write_first_version, write_first_version
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.spark_fields import SparkField
 from tests.behaviour.samples import SAMPLES
 
 INNER = pa.struct([("x", pa.int32()), ("deep", pa.list_(pa.struct([("y", pa.string())])))])

@@ -14,8 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from sparkport.spark.delta.actions import DeletionVector
-from sparkport.spark.delta.deletion_vectors import CorruptDeletionVectorError, deleted_positions, keep_mask
+from sparkport.spark.delta.files.deletion_vectors import (
+    CorruptDeletionVectorError,
+    deleted_positions,
+    keep_mask,
+)
+from sparkport.spark.delta.log.actions import DeletionVector
 
 # The example of the Delta protocol, in an older format than it describes, and the same rows in today's.
 OLD_INLINE = DeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", None, 40, 6)

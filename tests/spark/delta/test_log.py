@@ -10,9 +10,9 @@ import pytest
 from pyarrow import fs
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import DataFile
 from sparkport.spark.delta.errors import CorruptLogError, VersionNotFoundError
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.storage.filesystem import ArrowStorage, LocalStorage
 from tests.spark.delta.handwritten import HandwrittenTable, add, metadata, protocol, remove, vector
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import Metadata, Protocol
+from sparkport.spark.delta.log.actions import Metadata, Protocol
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_json
 from sparkport.spark.delta.mapping import field_id, physical_name, physical_path
 from sparkport.spark.delta.readable import unreadable_reason
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_json
 
 
 def column(kind: SparkType, **details: object) -> SparkField:

@@ -18,9 +18,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkport.catalog.tables import ColumnStatistics
-from sparkport.spark.delta.deletion_vectors import deleted_positions, keep_mask
 from sparkport.spark.delta.errors import CorruptLogError, VersionNotFoundError
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.files.deletion_vectors import deleted_positions, keep_mask
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta.mapping import mapping_mode, physical_path
 from sparkport.spark.delta.readable import unreadable_reason
 from sparkport.spark.delta.statistics import StoredColumn, bounds, exact_statistics

@@ -13,9 +13,9 @@ import pytest
 from deltalake import write_deltalake
 
 from sparkport.catalog.tables import ColumnStatistics
-from sparkport.spark.delta.actions import DataFile, DeletionVector, Metadata, Protocol
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.actions import DataFile, DeletionVector, Metadata, Protocol
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import Bounds, StoredColumn, bounds, exact_statistics, file_statistics
 from sparkport.spark.delta.values import partition_scalar
 

@@ -6,7 +6,7 @@ import pytest
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.errors import CorruptLogError
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 from tests.spark.delta.handwritten import HandwrittenTable, metadata, protocol
 
 IN_COMMIT = protocol(

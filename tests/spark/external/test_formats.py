@@ -27,7 +27,7 @@ from sparkport.catalog import (
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant, Expression
 from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.catalog import SessionCatalog
 from sparkport.spark.model.columns import ROWID_KEY

@@ -12,7 +12,7 @@ import pytest
 import sparkport
 from sparkport.flight import scan_plans
 from sparkport.spark.catalog.catalog import SparkCatalog
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.engine import Engine
 from sparkport.spark.read import planning
 from sparkport.spark.read.splits import SplitSizes

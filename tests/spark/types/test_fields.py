@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.delta.spark_fields import SparkField, struct_fields, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields, struct_json
 from sparkport.spark.types import UnsupportedTypeError, arrow_field, spark_field, storage_type
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from sparkport.spark.delta.spark_fields import struct_fields, struct_json
+from sparkport.spark.delta.log.spark_fields import struct_fields, struct_json
 from sparkport.spark.types import arrow_field, decode_batch, encode_batch, spark_field
 from tests.behaviour.samples import GEOMETRY, SAMPLES
 

@@ -14,10 +14,10 @@ from sparkport.catalog import Call, CreateSchemaOptions, DropSchemaOptions, Drop
 from sparkport.catalog.ddl import AddColumn, ChangeColumnType, CreateTableOptions, OnConflict, RenameTable
 from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
-from sparkport.spark.delta.data_files import MAX_ROWS
-from sparkport.spark.delta.deletion_vectors import vector_location
-from sparkport.spark.delta.durability import Durability
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.commit.durability import Durability
+from sparkport.spark.delta.files.data_files import MAX_ROWS
+from sparkport.spark.delta.files.deletion_vectors import vector_location
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta_jvm.bridge import Actions
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import ids, inserted, made, newest

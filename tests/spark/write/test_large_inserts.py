@@ -23,8 +23,8 @@ from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.commit import row_group_writer
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta import data_files
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.files import data_files
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta_jvm import file_commit, transaction
 from sparkport.spark.table import DeltaTable
 from tests.spark.ddl.tables import actions, ids, made, newest

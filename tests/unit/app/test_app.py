@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparkport import App
-from sparkport.app.batches import batches_of
-from sparkport.app.declarations import arrow_type
+from sparkport.app.user_code.batches import batches_of
+from sparkport.app.user_code.declarations import arrow_type
 from sparkport.catalog import ANY, TABLE, Call, ClientCall, CreateSchemaOptions, ScanOptions, Stability
 from sparkport.errors import AlreadyExistsError
 from sparkport.memory import MemoryCatalog

@@ -10,7 +10,7 @@ import pytest
 from sparkport.catalog.rowid import rowid_field
 from sparkport.client.columns import describe, describe_schema
 from sparkport.errors import InvalidRequestError
-from sparkport.protocol import json_requests
+from sparkport.protocol.json_dialect import requests as json_requests
 
 TYPES = [
     pa.int64(),

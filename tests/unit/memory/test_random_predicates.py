@@ -20,7 +20,7 @@ import pytest
 
 from sparkport.catalog.predicates import And, Expression, Not, Or, Unknown
 from sparkport.memory.predicates import applied_part, filter_batch
-from sparkport.protocol.predicates import decode
+from sparkport.protocol.airport.predicates import decode
 
 SEEDS = range(10)
 PREDICATES_PER_SEED = 300

@@ -25,9 +25,11 @@ from sparkport.errors import (
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.streams import encoded, scan_shaper
 from sparkport.flight.request import Request
-from sparkport.protocol import arrow_row, msgpack, predicates, schemas
+from sparkport.protocol import msgpack, schemas
+from sparkport.protocol.airport import predicates
+from sparkport.protocol.airport.functions import Form, forms
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
-from sparkport.protocol.functions import Form, forms
+from sparkport.protocol.ipc import arrow_row
 from sparkport.protocol.ticket import Ticket
 
 AnyFunction = ScalarFunction | TableFunction | TableInOutFunction

@@ -18,10 +18,11 @@ from sparkport.flight.functions.calls import FunctionCall, function_at, function
 from sparkport.flight.functions.pull_thread import PullThread
 from sparkport.flight.presentation.streams import Shaper, resized
 from sparkport.flight.request import Request
-from sparkport.protocol import function_requests, predicates, schemas
+from sparkport.protocol import schemas
+from sparkport.protocol.airport import function_requests, predicates
+from sparkport.protocol.airport.functions import Form, result_schema
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
-from sparkport.protocol.flight_data import Decoder, Encoder, FlightData
-from sparkport.protocol.functions import Form, result_schema
+from sparkport.protocol.ipc.flight_data import Decoder, Encoder, FlightData
 
 _CONTINUES = b"chunk_continues"
 _FINISHED = b"chunk_finished"

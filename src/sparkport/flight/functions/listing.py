@@ -13,8 +13,8 @@ from sparkport.catalog.tables import Schema
 from sparkport.flight.functions.calls import AnyFunction, functions_of
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights
+from sparkport.protocol.airport.functions import Form, forms, result_schema, stability
 from sparkport.protocol.descriptor import FunctionAddress, FunctionKind
-from sparkport.protocol.functions import Form, forms, result_schema, stability
 from sparkport.protocol.schemas import NoDuckDBTypeError
 
 _log = structlog.get_logger("sparkport")

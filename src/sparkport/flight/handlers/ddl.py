@@ -9,14 +9,14 @@ from sparkport.errors import AlreadyExistsError, NotFoundError, UnsupportedOpera
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.tables import LocatedTable
 from sparkport.flight.request import Request
-from sparkport.protocol.json_requests import JsonCreateSchemaRequest
-from sparkport.protocol.requests import (
+from sparkport.protocol.airport.requests import (
     AlterTableRequest,
     CreateSchemaRequest,
     CreateTableRequest,
     DropSchemaRequest,
     DropTableRequest,
 )
+from sparkport.protocol.json_dialect.requests import JsonCreateSchemaRequest
 from sparkport.protocol.schemas import to_duckdb_types
 
 

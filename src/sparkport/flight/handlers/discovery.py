@@ -17,9 +17,10 @@ from sparkport.flight.functions.listing import function_infos
 from sparkport.flight.presentation.catalog_listing import list_each
 from sparkport.flight.presentation.tables import client_schema, row_count
 from sparkport.flight.request import Request
-from sparkport.protocol import descriptor, flights, listing
+from sparkport.protocol import descriptor, flights
+from sparkport.protocol.airport import listing
+from sparkport.protocol.airport.requests import CatalogRequest
 from sparkport.protocol.descriptor import TableAddress
-from sparkport.protocol.requests import CatalogRequest
 from sparkport.protocol.schemas import NoDuckDBTypeError
 
 _log = structlog.get_logger("sparkport")

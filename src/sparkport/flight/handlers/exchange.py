@@ -26,7 +26,7 @@ from sparkport.flight.request import Request
 from sparkport.flight.transactions import statement_in
 from sparkport.protocol import descriptor, msgpack
 from sparkport.protocol.descriptor import FunctionAddress, TableAddress
-from sparkport.protocol.flight_data import Decoder, Encoder, FlightData, encode_metadata
+from sparkport.protocol.ipc.flight_data import Decoder, Encoder, FlightData, encode_metadata
 from sparkport.toolkit import buffered
 
 

@@ -8,9 +8,9 @@ from sparkport.flight.functions.calls import find_table_function, function_call,
 from sparkport.flight.request import Request
 from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol import flight_pb2 as pb
+from sparkport.protocol.airport.function_requests import FunctionInfoRequest
 from sparkport.protocol.descriptor import FunctionAddress
-from sparkport.protocol.function_requests import FunctionInfoRequest
-from sparkport.protocol.json_requests import NamedFunctionRequest
+from sparkport.protocol.json_dialect.requests import NamedFunctionRequest
 from sparkport.protocol.ticket import Ticket
 
 

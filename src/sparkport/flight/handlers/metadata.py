@@ -16,7 +16,7 @@ from sparkport.flight.presentation.catalog_listing import list_each
 from sparkport.flight.presentation.patterns import matches
 from sparkport.flight.request import Request
 from sparkport.protocol import schemas
-from sparkport.protocol.json_requests import MetadataRequest
+from sparkport.protocol.json_dialect.requests import MetadataRequest
 
 _NAME = pa.string()
 

@@ -19,10 +19,11 @@ from sparkport.errors import InvalidRequestError, RowNotFoundError, UnsupportedO
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import statement_in
-from sparkport.protocol import descriptor, json_requests
+from sparkport.protocol import descriptor
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.flight_data import Decoder, FlightData
-from sparkport.protocol.json_requests import DeleteRequest, InsertCommand, UpdateCommand
+from sparkport.protocol.ipc.flight_data import Decoder, FlightData
+from sparkport.protocol.json_dialect import requests as json_requests
+from sparkport.protocol.json_dialect.requests import DeleteRequest, InsertCommand, UpdateCommand
 from sparkport.toolkit import buffered
 
 

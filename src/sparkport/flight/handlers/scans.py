@@ -29,12 +29,13 @@ from sparkport.flight.presentation.tables import client_schema, pin_snapshot, ro
 from sparkport.flight.request import Request
 from sparkport.flight.scan_plans import scan_options
 from sparkport.flight.statistics_cache import StatisticsKey
-from sparkport.protocol import descriptor, flights, predicates, schemas, statistics
+from sparkport.protocol import descriptor, flights, schemas
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.counted_rows import counted_rows
+from sparkport.protocol.airport import predicates, statistics
+from sparkport.protocol.airport.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
 from sparkport.protocol.descriptor import DatabasesAddress, FunctionAddress, TableAddress
-from sparkport.protocol.json_requests import NamedEndpointsRequest
-from sparkport.protocol.requests import EndpointsRequest, FlightInfoRequest, StatisticsRequest
+from sparkport.protocol.ipc.counted_rows import counted_rows
+from sparkport.protocol.json_dialect.requests import NamedEndpointsRequest
 from sparkport.protocol.ticket import Ticket
 
 _ROWID = (1 << 64) - 1

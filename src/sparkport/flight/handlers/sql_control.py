@@ -9,9 +9,10 @@ from sparkport.errors import NotFoundError, PreconditionError, TransactionNotAct
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
-from sparkport.protocol import flights, sql_sessions
-from sparkport.protocol.sql_actions import EndTransaction
-from sparkport.protocol.sql_sessions import Session
+from sparkport.protocol import flights
+from sparkport.protocol.flight_sql import sessions as sql_sessions
+from sparkport.protocol.flight_sql.actions import EndTransaction
+from sparkport.protocol.flight_sql.sessions import Session
 
 
 def begin_transaction(context: ServerContext, request: Request, body: None) -> str:

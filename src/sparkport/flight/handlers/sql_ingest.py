@@ -22,9 +22,9 @@ from sparkport.errors import AlreadyExistsError, NotFoundError, SparkportError, 
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import statement_in
-from sparkport.protocol import sql_sessions
-from sparkport.protocol.flight_data import Decoder
-from sparkport.protocol.sql_commands import Ingest
+from sparkport.protocol.flight_sql import sessions as sql_sessions
+from sparkport.protocol.flight_sql.commands import Ingest
+from sparkport.protocol.ipc.flight_data import Decoder
 from sparkport.toolkit import buffered
 from sparkport.toolkit.replacing import replace_table, staged_name
 

@@ -17,10 +17,11 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.catalog_listing import list_each
 from sparkport.flight.presentation.patterns import ESCAPE
 from sparkport.flight.request import Request
-from sparkport.protocol import sql_info as info
-from sparkport.protocol import sql_schemas, sql_types
-from sparkport.protocol.sql_commands import GetForeignKeys, GetPrimaryKeys, GetSqlInfo, GetTypeInfo
-from sparkport.protocol.sql_info import Ordinal, SqlInfo
+from sparkport.protocol.flight_sql import info
+from sparkport.protocol.flight_sql import result_schemas as sql_schemas
+from sparkport.protocol.flight_sql import type_info as sql_types
+from sparkport.protocol.flight_sql.commands import GetForeignKeys, GetPrimaryKeys, GetSqlInfo, GetTypeInfo
+from sparkport.protocol.flight_sql.info import Ordinal, SqlInfo
 
 _CASE_INSENSITIVE = Ordinal(1)
 _NULLS_LOW, _NULLS_AT_END = Ordinal(1), Ordinal(3)

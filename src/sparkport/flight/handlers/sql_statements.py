@@ -10,9 +10,14 @@ from sparkport.flight.prepared_statements import PreparedStatement
 from sparkport.flight.request import Request
 from sparkport.flight.statements import execution, session_changes
 from sparkport.protocol import flights
-from sparkport.protocol.flight_data import Decoder
-from sparkport.protocol.sql_actions import Prepare
-from sparkport.protocol.sql_commands import PreparedQuery, PreparedUpdate, StatementQuery, StatementUpdate
+from sparkport.protocol.flight_sql.actions import Prepare
+from sparkport.protocol.flight_sql.commands import (
+    PreparedQuery,
+    PreparedUpdate,
+    StatementQuery,
+    StatementUpdate,
+)
+from sparkport.protocol.ipc.flight_data import Decoder
 
 _NO_COLUMNS = pa.schema([])
 

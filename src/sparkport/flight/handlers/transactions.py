@@ -12,8 +12,8 @@ from sparkport.errors import NotFoundError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import manager_of
-from sparkport.protocol.json_requests import BeginRequest
-from sparkport.protocol.requests import CatalogRequest
+from sparkport.protocol.airport.requests import CatalogRequest
+from sparkport.protocol.json_dialect.requests import BeginRequest
 
 
 def create_transaction(context: ServerContext, request: Request, body: CatalogRequest) -> str | None:

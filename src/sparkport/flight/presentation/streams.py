@@ -12,8 +12,8 @@ from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.arrow.sizes import byte_size
 from sparkport.catalog.user_code import UserCodeBoundary
 from sparkport.errors import SchemaMismatchError
-from sparkport.protocol.flight_data import Encoder
-from sparkport.protocol.shared_buffers import values_of, zeros
+from sparkport.protocol.ipc.flight_data import Encoder
+from sparkport.protocol.ipc.shared_buffers import values_of, zeros
 
 _SMALL_BYTES = 1 << 18
 _LARGE_BYTES = 4 << 20

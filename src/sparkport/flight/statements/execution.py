@@ -16,8 +16,9 @@ from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.streams import Shaper, encoded
 from sparkport.flight.request import Request
 from sparkport.flight.transactions import active_in, statement_in
-from sparkport.protocol import flights, sql_sessions
-from sparkport.protocol.flight_data import Decoder
+from sparkport.protocol import flights
+from sparkport.protocol.flight_sql import sessions as sql_sessions
+from sparkport.protocol.ipc.flight_data import Decoder
 from sparkport.protocol.ticket import StatementTicket, Ticket
 from sparkport.sql import CatalogSql
 

@@ -10,8 +10,8 @@ from sparkport.catalog.sql import SqlCatalog
 from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError, UnsupportedOperationError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
-from sparkport.protocol import sql_sessions
-from sparkport.protocol.sql_sessions import Session
+from sparkport.protocol.flight_sql import sessions as sql_sessions
+from sparkport.protocol.flight_sql.sessions import Session
 
 _NAME = r"""(?:[A-Za-z_]\w*|`(?:[^`]|``)+`|"(?:[^"]|"")+")"""
 _USE = re.compile(

@@ -35,9 +35,10 @@ from sparkport.flight.transport.auth import Authenticator, PasswordAuthenticator
 from sparkport.flight.transport.open_calls import OpenCalls
 from sparkport.flight.transport.rpc import CallDetails, Rpc
 from sparkport.flight.transport.statuses import outcome
-from sparkport.protocol import flight_data, sql_actions
 from sparkport.protocol import flight_pb2 as pb
-from sparkport.protocol.flight_data import FlightData
+from sparkport.protocol.flight_sql import actions as sql_actions
+from sparkport.protocol.ipc import flight_data
+from sparkport.protocol.ipc.flight_data import FlightData
 
 _SMALL_BYTES = 1 << 16
 _SERVICE = "/arrow.flight.protocol.FlightService/"

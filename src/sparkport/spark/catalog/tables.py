@@ -24,7 +24,7 @@ from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.ddl.create import NewTable, create_delta, move_folder
 from sparkport.spark.ddl.drop import check_free, drop_table, remove_new_table, remove_remnant
 from sparkport.spark.ddl.first_version import can_write_first_version, write_first_version
-from sparkport.spark.delta.durability import write_through_folders
+from sparkport.spark.delta.commit.durability import write_through_folders
 from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.engine import Engine

@@ -15,12 +15,12 @@ from sparkport.spark.commit.conflicts import OutdatedCheckError
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.actions import Metadata
-from sparkport.spark.delta.data_files import NewFile, can_write, discard, layout_of, write_file
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta.spark_fields import SparkField, SparkType
+from sparkport.spark.delta.files.data_files import NewFile, can_write, discard, layout_of, write_file
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.delta_jvm.file_commit import FileChange

@@ -11,9 +11,9 @@ from sparkport.catalog.call import Call
 from sparkport.errors import SparkportError, UnavailableError
 from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
-from sparkport.spark.delta.durability import write_through_checkpoints
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import TableHeader
+from sparkport.spark.delta.commit.durability import write_through_checkpoints
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import TableHeader
 from sparkport.spark.delta_jvm import log_cache
 from sparkport.spark.session.jobs import Jobs
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from sparkport.catalog.call import Call
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.log_lock import spark_commits
+from sparkport.spark.delta.commit.log_lock import spark_commits
 from sparkport.spark.storage.filesystem import is_local
 
 _log = structlog.get_logger("sparkport.spark")

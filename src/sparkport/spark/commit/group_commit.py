@@ -28,10 +28,10 @@ from sparkport.spark.commit.conflicts import FinalConflictError, retry_on_confli
 from sparkport.spark.commit.folder_lock import shared, while_writing
 from sparkport.spark.commit.idempotency import idempotent_session, recorded_outcome
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.actions import Metadata
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.session.jobs import Jobs, Work
 from sparkport.toolkit.repeats import Outcome, StatementKey

@@ -26,11 +26,11 @@ import structlog
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError, NotFoundError, SparkportError, UnavailableError
 from sparkport.spark.commit.folder_lock import shared
-from sparkport.spark.delta.commits import commit_name, parse
-from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.log_lock import holding_logs
-from sparkport.spark.delta.log_writer import NewCommit, write_commit
+from sparkport.spark.delta.commit.durability import write_through
+from sparkport.spark.delta.commit.log_lock import holding_logs
+from sparkport.spark.delta.commit.log_writer import NewCommit, write_commit
+from sparkport.spark.delta.log.commits import commit_name, parse
+from sparkport.spark.delta.log.reader import DeltaLog
 
 _log = structlog.get_logger("sparkport.spark")
 

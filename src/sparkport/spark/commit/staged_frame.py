@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 
 
 def staged_rows(fields: Sequence[SparkField], stages: Sequence[Stage], session: SparkSession) -> DataFrame:

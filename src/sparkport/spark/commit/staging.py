@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sparkport.arrow.sizes import byte_size
 from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.commit.row_group_writer import RowGroupWriter
-from sparkport.spark.delta.data_files import MAX_ROWS, DataFilesWriter, Layout, NewFile, discard
+from sparkport.spark.delta.files.data_files import MAX_ROWS, DataFilesWriter, Layout, NewFile, discard
 from sparkport.spark.errors import writing
 from sparkport.spark.sql_names import staged_name
 from sparkport.spark.storage.filesystem import storage_of

@@ -36,8 +36,8 @@ from sparkport.spark.commit.folder_lock import while_writing
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.ddl import alter_connect
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.delta.mapping import mapping_mode
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import metadata_commit
 from sparkport.spark.delta_jvm.metadata_commit import MetadataChange
 from sparkport.spark.delta_jvm.transaction import MakeRows

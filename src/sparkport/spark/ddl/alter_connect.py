@@ -19,8 +19,8 @@ from sparkport.catalog.ddl import (
 )
 from sparkport.errors import UnsupportedOperationError
 from sparkport.expressions.alterations import Alteration
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.model.constraints import constraint_properties, own_constraints
 from sparkport.spark.session.jobs import Work
 from sparkport.spark.sql_names import literal, quoted

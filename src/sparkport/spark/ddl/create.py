@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.commit.durability import write_through
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import log_cache, table_commit
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.model.arrow_metadata import metadata_properties

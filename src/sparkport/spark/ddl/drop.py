@@ -18,8 +18,8 @@ import structlog
 from sparkport.errors import PreconditionError, SchemaNotEmptyError
 from sparkport.spark.ddl.create import SCHEMA_DETAILS, move_folder
 from sparkport.spark.ddl.remnants import is_remnant, remnant_files
-from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.commit.durability import write_through
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.storage.filesystem import is_local, storage_of
 from sparkport.spark.storage.folder_names import MORE
 from sparkport.spark.storage.temp_folders import hold

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkport.spark.delta.checksums import write_first_checksum
-from sparkport.spark.delta.commits import OWN_ENGINE
-from sparkport.spark.delta.log_writer import link_commit, temporary_file
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields, struct_json
+from sparkport.spark.delta.commit.checksums import write_first_checksum
+from sparkport.spark.delta.commit.log_writer import link_commit, temporary_file
+from sparkport.spark.delta.log.commits import OWN_ENGINE
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields, struct_json
 from sparkport.spark.session.settings import CHECKPOINT_INTERVAL
 
 _ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from sparkport.spark.delta.actions import Protocol
+from sparkport.spark.delta.log.actions import Protocol
 
 
 class Work(enum.Flag):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import Metadata
-from sparkport.spark.delta.spark_fields import SparkField, struct_fields
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _ID = "delta.columnMapping.id"

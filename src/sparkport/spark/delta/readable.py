@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
+from sparkport.spark.delta.log.actions import Metadata, Protocol
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields
 
 NEWEST_READER = 3
 """The newest reader version of the protocol: since then tables list features instead."""

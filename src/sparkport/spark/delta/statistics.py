@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkport.catalog.tables import ColumnStatistics
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.values import (
     exact_value,
     has_sure_zone,

@@ -14,7 +14,7 @@ from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError, NotFoundError, UnsupportedOperationError
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 
 _DELTA = "org.apache.spark.sql.delta"
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"

@@ -14,11 +14,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkport.errors import ConflictError
+from sparkport.spark.delta.commit.log_writer import NewCommit, can_commit, write_commit
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.log_writer import NewCommit, can_commit, write_commit
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta.spark_fields import SparkField, struct_fields
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows, commit_actions
 from sparkport.spark.storage.filesystem import location_of

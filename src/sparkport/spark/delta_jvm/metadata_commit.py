@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows, commit_actions
 

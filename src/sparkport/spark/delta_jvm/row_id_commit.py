@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.transaction import commit_actions
 from sparkport.spark.sql_names import quoted

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm.bridge import DeltaJava, has_transactions
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkport.spark.delta.durability import write_through_added
+from sparkport.spark.delta.commit.durability import write_through_added
 from sparkport.spark.delta_jvm.bridge import Actions
 
 MakeRows = Callable[[SparkSession], DataFrame]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sparkport.errors import PreconditionError, SparkportError
-from sparkport.spark.delta.spark_fields import SparkType, struct_fields
+from sparkport.spark.delta.log.spark_fields import SparkType, struct_fields
 from sparkport.spark.engine import Engine
 from sparkport.spark.external.show_commands import Description, attempt, describe, quote_for_sql
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, column_of, text_column

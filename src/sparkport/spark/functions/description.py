@@ -15,8 +15,8 @@ from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.engine import Engine
 from sparkport.spark.functions.names import delta_table
 from sparkport.spark.model.columns import table_columns

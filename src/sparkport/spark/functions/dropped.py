@@ -16,8 +16,8 @@ from sparkport.catalog.guards import Privilege, check
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import InvalidRequestError, SparkportError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import TableHeader
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import TableHeader
 from sparkport.spark.functions.names import schema_and_table
 from sparkport.spark.warehouse.trash import DroppedTable, Trash
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.log.actions import Metadata
 
 METADATA_KEY = "sparkport.metadata"
 """The table property that keeps, as JSON, the schema metadata of CREATE TABLE."""

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from sparkport.catalog.rowid import with_rowid
 from sparkport.errors import InvalidRequestError
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields
 from sparkport.spark.delta.mapping import field_id, mapping_mode, physical_name
 from sparkport.spark.delta.readable import has_padding
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
 from sparkport.spark.delta.statistics import StoredColumn
 from sparkport.spark.predicates import ColumnTarget
 from sparkport.spark.types import arrow_field, encode_scalar, pushable, storage_type

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from sparkport.catalog.tables import TableConstraints
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.log.actions import Metadata
 
 CONSTRAINTS_KEY = "sparkport.constraints"
 """The table property that keeps, as JSON, what sparkport enforces on its own writes."""

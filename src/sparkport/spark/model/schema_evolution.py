@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkport.catalog.ddl import RenameField, TableChange
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields, struct_json
 from sparkport.spark.model.columns import ROWID_KEY, rowid_spark_field
 from sparkport.spark.types import ARROW_KEY, DEFAULT_KEY, spark_field
 

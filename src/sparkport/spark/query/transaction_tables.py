@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparkport.catalog.call import Call
 from sparkport.errors import PreconditionError
 from sparkport.spark.commit.staging import new_folder
-from sparkport.spark.delta.private_log import PrivateLog
+from sparkport.spark.delta.commit.private_log import PrivateLog
 from sparkport.spark.query.tables import NamedTable, QueryTable
 from sparkport.spark.storage.temp_folders import hold
 from sparkport.spark.table import DeltaTable

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import ClientCall
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.file_scan import column_share
 from sparkport.spark.read.parquet_types import FileTypes, duckdb_type, file_types

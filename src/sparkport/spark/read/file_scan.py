@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.splits import ByteRange, ScanTask, file_slice
 from sparkport.spark.worker.parquet import FileSlice, ReadPlan

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkport.catalog.rowid import is_rowid
-from sparkport.spark.delta.actions import DataFile, DeletionVector
-from sparkport.spark.delta.deletion_vectors import keep_mask
-from sparkport.spark.delta.snapshots import total_rows
+from sparkport.spark.delta.files.deletion_vectors import keep_mask
+from sparkport.spark.delta.log.actions import DataFile, DeletionVector
+from sparkport.spark.delta.log.snapshots import total_rows
 from sparkport.spark.delta.statistics import StoredColumn, file_statistics
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.row_ids.ids import Ids

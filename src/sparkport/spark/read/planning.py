@@ -13,10 +13,10 @@ from sparkport.catalog.measures import MEASURES
 from sparkport.catalog.predicates import Expression, column_names
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import ScanOptions, ScanSlice
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.readable import unreadable_reason
-from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import StoredColumn, bounds
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.predicates import Bounds, arrow_expression, may_match, translate

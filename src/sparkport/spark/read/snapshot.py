@@ -30,11 +30,11 @@ from sparkport.catalog.rowid import rowid_name
 from sparkport.catalog.scan import ScanOptions, ScanSlice
 from sparkport.catalog.tables import ColumnStatistics
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import DataFile, Metadata
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.actions import DataFile, Metadata
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.mapping import mapping_mode
 from sparkport.spark.delta.readable import NEWEST_READER
-from sparkport.spark.delta.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import exact_statistics
 from sparkport.spark.errors import MissingDataFileError, VacuumedError, too_new
 from sparkport.spark.model.columns import TableColumn

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sparkport.catalog.scan import ScanSlice
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.deletion_vectors import keep_mask
 from sparkport.spark.delta.errors import PartitionValueError
+from sparkport.spark.delta.files.deletion_vectors import keep_mask
+from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.delta.values import partition_scalar
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.durability import write_through
+from sparkport.spark.delta.commit.durability import write_through
 from sparkport.spark.errors import writing
 from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.storage.folder_names import table_label

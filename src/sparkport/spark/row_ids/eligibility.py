@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparkport.spark.delta.actions import Metadata, Protocol
 from sparkport.spark.delta.features import Work, unsupported_features
+from sparkport.spark.delta.log.actions import Metadata, Protocol
 
 PROPERTY = "sparkport.adopt"
 """The table property that, set to `false`, forbids to add a column for the row ids."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
 from sparkport.spark.model.columns import TableColumn, has_ids, table_columns
 

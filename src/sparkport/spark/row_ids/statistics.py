@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sparkport.spark.delta.spark_fields import SparkField, SparkType
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType
 from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.sql_names import quoted
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta import data_files
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.files import data_files
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta_jvm.bridge import has_transactions
 from sparkport.spark.delta_jvm.file_commit import FileChange, commit_files
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkport.catalog.lookup import find_column
 from sparkport.errors import InvalidRequestError, NotImplementedByServerError
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.query.tables import is_plain_name
 from sparkport.spark.sql_names import quoted
 from sparkport.spark.statements.changes import Clause, MergeDelete, MergeInsert, MergeUpdate

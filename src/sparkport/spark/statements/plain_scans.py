@@ -25,7 +25,7 @@ from sparkport.catalog.predicates import (
     Not,
 )
 from sparkport.catalog.scan import ScanOptions, ScanSlice, TimePoint, TimeUnit
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.model.columns import ROWID_KEY, column_of
 from sparkport.spark.planned_scan import PlannedDeltaScan
 from sparkport.spark.statements.lowering import is_plain

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkport.spark.delta.spark_fields import SparkType
+from sparkport.spark.delta.log.spark_fields import SparkType
 from sparkport.spark.types.storage import storage_type
 
 Convert = Callable[[pa.Array], pa.Array]

@@ -7,7 +7,7 @@ import binascii
 
 import pyarrow as pa
 
-from sparkport.spark.delta.spark_fields import SparkField, SparkType, struct_fields
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields
 from sparkport.spark.types.codec import NOTHING, Codec, Pushdown
 from sparkport.spark.types.errors import UnsupportedTypeError
 from sparkport.spark.types.registry import codec

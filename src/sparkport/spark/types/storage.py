@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from sparkport.spark.delta.spark_fields import SparkType
+from sparkport.spark.delta.log.spark_fields import SparkType
 from sparkport.spark.types.errors import UnsupportedTypeError
 
 _SIMPLE: dict[str, pa.DataType] = {

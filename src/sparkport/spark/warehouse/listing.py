@@ -12,8 +12,8 @@ from typing import TypeAlias
 import structlog
 
 from sparkport.errors import NotFoundError, PreconditionError
-from sparkport.spark.delta.commits import commit_name
-from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.delta.log.commits import commit_name
+from sparkport.spark.delta.log.listing import newest_version
 from sparkport.spark.storage.errors import UnreadableLogError
 from sparkport.spark.storage.filesystem import Stamp, Storage, is_local, location_of, storage_of
 from sparkport.spark.storage.folder_names import HIDDEN, MORE, folder_of, joined, name_of, whole_folders

@@ -22,9 +22,9 @@ from sparkport.errors import (
 )
 from sparkport.spark.commit.conflicts import Basis
 from sparkport.spark.commit.journal import Journal, UnfinishedTransactionError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.private_log import PrivateLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot, TableHeader
+from sparkport.spark.delta.commit.private_log import PrivateLog
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot, TableHeader
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.listing import Listing, TableEntry, Warehouse
 from sparkport.toolkit.transaction_registry import TransactionRegistry

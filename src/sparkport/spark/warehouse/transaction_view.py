@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from sparkport.spark.commit.conflicts import FinalConflictError
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.deletion_vectors import deleted_positions, inline_vector
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot, total_rows
+from sparkport.spark.delta.files.deletion_vectors import deleted_positions, inline_vector
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot, total_rows
 from sparkport.spark.read.snapshot import Located
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.warehouse.snapshots import OwnWrite, TableView

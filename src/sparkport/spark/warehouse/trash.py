@@ -22,8 +22,8 @@ from pathlib import Path
 import structlog
 
 from sparkport.errors import NotFoundError, PreconditionError
-from sparkport.spark.delta.durability import write_through
-from sparkport.spark.delta.listing import newest_version
+from sparkport.spark.delta.commit.durability import write_through
+from sparkport.spark.delta.log.listing import newest_version
 from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.storage.folder_names import MORE
 from sparkport.spark.warehouse.listing import schema_and_table

@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta import data_files
-from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
-from sparkport.spark.delta.data_files import discard, removed_on_failure
-from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.files import data_files
+from sparkport.spark.delta.files.data_files import discard, removed_on_failure
+from sparkport.spark.delta.files.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.log.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.file_commit import FileChange
 from sparkport.spark.delta_jvm.transaction import CommitResult, MakeRows

@@ -18,9 +18,9 @@ from pyspark.sql import functions as sf
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.actions import DataFile, Metadata, Protocol
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.log.actions import DataFile, Metadata, Protocol
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
 from sparkport.spark.delta_jvm.bridge import DeltaJava
 from sparkport.spark.delta_jvm.file_commit import FileChange

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from sparkport.spark.delta.spark_fields import SparkField, SparkType
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.errors import CHANGED
 from sparkport.spark.row_ids.ids import Ids

@@ -14,8 +14,8 @@ from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError, PreconditionError
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.folder_lock import while_writing
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.statistics import bounds
 from sparkport.spark.delta_jvm import row_id_commit
 from sparkport.spark.delta_jvm.row_id_commit import Numbering

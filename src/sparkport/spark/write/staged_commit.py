@@ -22,12 +22,12 @@ from sparkport.spark.commit.conflicts import Basis, FinalConflictError
 from sparkport.spark.commit.folder_lock import shared
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.journal import Journal, TableCommit
-from sparkport.spark.delta.actions import DataFile
-from sparkport.spark.delta.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.commit.log_lock import holding_logs
+from sparkport.spark.delta.commit.log_writer import can_commit
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.log_lock import holding_logs
-from sparkport.spark.delta.log_writer import can_commit
-from sparkport.spark.delta.snapshots import total_rows
+from sparkport.spark.delta.files.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.log.actions import DataFile
+from sparkport.spark.delta.log.snapshots import total_rows
 from sparkport.spark.engine import Engine
 from sparkport.spark.errors import writing
 from sparkport.spark.model.constraints import own_constraints

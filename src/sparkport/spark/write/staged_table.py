@@ -17,11 +17,11 @@ from sparkport.errors import NotFoundError, PreconditionError
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.idempotency import application
 from sparkport.spark.commit.staging import Stage, new_folder
-from sparkport.spark.delta import data_files
-from sparkport.spark.delta.actions import DataFile, Metadata, decode_file
-from sparkport.spark.delta.data_files import NewFile
-from sparkport.spark.delta.log_writer import can_commit
-from sparkport.spark.delta.snapshots import DeltaSnapshot, total_rows
+from sparkport.spark.delta.commit.log_writer import can_commit
+from sparkport.spark.delta.files import data_files
+from sparkport.spark.delta.files.data_files import NewFile
+from sparkport.spark.delta.log.actions import DataFile, Metadata, decode_file
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot, total_rows
 from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.model.constraints import own_constraints
 from sparkport.spark.read.snapshot import Located, TableSnapshot

@@ -15,9 +15,9 @@ from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.commit.conflicts import FinalConflictError, OutdatedCheckError, retry_on_conflict
 from sparkport.spark.commit.group_commit import CommitQueue, Committed
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.actions import Metadata
-from sparkport.spark.delta.data_files import Layout, can_write, layout_of
-from sparkport.spark.delta.spark_fields import SparkField
+from sparkport.spark.delta.files.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.log.actions import Metadata
+from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.errors import writing
 from sparkport.spark.model.columns import ROWID_KEY, TableColumn, table_columns
 from sparkport.spark.model.constraints import own_constraints

@@ -29,7 +29,7 @@ from sparkport.errors import (
 from sparkport.expressions.constraints import check_not_null, constraints_of
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.group_commit import Change, Committed
-from sparkport.spark.delta import data_files
+from sparkport.spark.delta.files import data_files
 from sparkport.spark.model.columns import TableColumn, table_columns
 from sparkport.spark.model.schema_evolution import without_metadata
 from sparkport.spark.read.snapshot import Located, TableSnapshot

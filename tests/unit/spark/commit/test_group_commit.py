@@ -13,7 +13,7 @@ from sparkport.catalog import Call
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.spark.commit.group_commit import CommitQueue, _Append
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.session.jobs import Jobs
 from sparkport.toolkit.repeats import StatementKey

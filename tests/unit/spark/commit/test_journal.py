@@ -20,9 +20,9 @@ from sparkport.catalog import Call
 from sparkport.errors import ConflictError, DeadlineExceededError
 from sparkport.spark.commit import journal as journals
 from sparkport.spark.commit.journal import Journal, TableCommit, UnfinishedTransactionError
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.log_lock import holding_logs
-from sparkport.spark.delta.log_writer import NewCommit, write_commit
+from sparkport.spark.delta.commit.log_lock import holding_logs
+from sparkport.spark.delta.commit.log_writer import NewCommit, write_commit
+from sparkport.spark.delta.log.reader import DeltaLog
 
 NAMES = ("a", "b", "c")
 SEVERAL = 3
@@ -32,8 +32,8 @@ _KILLED = """
 import json, os, signal, sys
 from sparkport.catalog import Call
 from sparkport.spark.commit import journal as journals
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.log_lock import holding_logs
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.commit.log_lock import holding_logs
 
 folder, number = sys.argv[1], int(sys.argv[2])
 commits = [journals.TableCommit(**one) for one in json.loads(sys.stdin.read())]

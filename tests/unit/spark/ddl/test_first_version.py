@@ -13,7 +13,7 @@ from sparkport.catalog import TableConstraints
 from sparkport.spark.ddl import first_version
 from sparkport.spark.ddl.create import new_table
 from sparkport.spark.ddl.first_version import write_first_version
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 
 TABLE = new_table("", pa.schema([("a", pa.int64()), ("b", pa.string())]), TableConstraints(), "words")
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from sparkport.spark.delta.deletion_vectors import inline_vector, write_vectors
+from sparkport.spark.delta.files.deletion_vectors import inline_vector, write_vectors
 
 _PARTITIONS = ["a", "b c", "100%", "x=y/z", "ü", None]
 _FEATURES = ["deletionVectors", "v2Checkpoint"]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from sparkport.spark.delta.log import DeltaLog
-from sparkport.spark.delta.snapshots import DeltaSnapshot
-from sparkport.spark.delta.spark_fields import struct_json
+from sparkport.spark.delta.log.reader import DeltaLog
+from sparkport.spark.delta.log.snapshots import DeltaSnapshot
+from sparkport.spark.delta.log.spark_fields import struct_json
 
 from .delta_histories import History
 

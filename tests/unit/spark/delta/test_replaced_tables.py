@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sparkport.spark.delta.errors import CorruptLogError
-from sparkport.spark.delta.log import DeltaLog
+from sparkport.spark.delta.log.reader import DeltaLog
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkport.spark.delta.actions import Metadata
+from sparkport.spark.delta.log.actions import Metadata
 from sparkport.spark.model.arrow_metadata import METADATA_KEY, arrow_metadata, metadata_properties
 
 

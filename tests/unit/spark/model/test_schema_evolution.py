@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sparkport.catalog import AddColumn, AddField, ChangeColumnType, RemoveColumn, RenameColumn, RenameField
-from sparkport.spark.delta.spark_fields import SparkField, struct_fields, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields, struct_json
 from sparkport.spark.model.columns import column_of, rowid_spark_field
 from sparkport.spark.model.schema_evolution import evolve_schema
 from sparkport.spark.types import ARROW_KEY

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from sparkport.catalog.predicates import Expression
-from sparkport.protocol.predicates import decode
+from sparkport.protocol.airport.predicates import decode
 from sparkport.spark.predicates import ColumnTarget
 
 NAN = float("nan")

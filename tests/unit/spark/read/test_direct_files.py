@@ -14,7 +14,7 @@ import pytest
 
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import ScanOptions
-from sparkport.spark.delta.actions import DataFile, DeletionVector
+from sparkport.spark.delta.log.actions import DataFile, DeletionVector
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read import direct_files as module
 from sparkport.spark.read.direct_files import DirectFiles, direct_files

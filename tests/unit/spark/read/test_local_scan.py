@@ -14,7 +14,7 @@ import pytest
 
 from sparkport.catalog import Call
 from sparkport.errors import CancelledError, PreconditionError
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.errors import MissingDataFileError
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.file_scan import FileScan

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from sparkport.catalog.rowid import rowid_field
-from sparkport.spark.delta.actions import DataFile, DeletionVector
+from sparkport.spark.delta.log.actions import DataFile, DeletionVector
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.metadata_only import metadata_only_rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from sparkport.catalog import ScanSlice
 from sparkport.errors import NotFoundError
-from sparkport.spark.delta.actions import DataFile
+from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.read.splits import SplitSizes, endpoint_count, files_of, scan_tasks
 
 SIZES = SplitSizes(in_server=0, endpoint=1000, first_task=50, task=200, max_endpoints=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkport.spark.delta.spark_fields import SparkField, struct_json
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.row_ids.statistics import with_indexed_ids
 

@@ -1,0 +1,1 @@
+"""Settings of the server's own process: memory, open files, logs, arguments."""

@@ -1,0 +1,1 @@
+"""The Airport dialect: what DuckDB's extension sends, and what it reads."""

@@ -1,0 +1,1 @@
+"""Arrow IPC messages on the wire: framing, and checks before Arrow reads them."""

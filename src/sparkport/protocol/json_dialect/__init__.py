@@ -1,0 +1,1 @@
+"""The JSON dialect: request bodies of clients without a driver."""

@@ -1,0 +1,1 @@
+"""Write commits to the log of a Delta table."""

@@ -1,0 +1,1 @@
+"""Data files and deletion vectors that the server reads and writes itself."""

@@ -1,0 +1,1 @@
+"""Read the log of a Delta table."""
