@@ -131,7 +131,7 @@ def test_all_rows_come_once_however_slowly_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as the client reads anything, nothing is given up, and nothing comes twice."""
-    monkeypatch.setattr(spool_writer, "MAX_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(spool_writer, "MAX_WAIT_SECONDS", 2.0)
     rows = [list(range(start, start + 20)) for start in (0, 100, 200)]
     partitions = Partitions(folder)
     found: list[int] = []
@@ -147,7 +147,7 @@ def test_all_rows_come_once_however_slowly_they_are_read(
         while any(task.is_alive() for task in tasks):
             for batch in partitions.ready():
                 found += batch["n"].to_pylist()
-                time.sleep(0.01)
+                time.sleep(0.05)  # all rows together take longer than a task waits
         found += ready(partitions)
         partitions.clear()
         assert turns < 50
