@@ -6,7 +6,7 @@ SparkportError
 │   └── ConstraintViolationError   rows break NOT NULL, CHECK, UNIQUE or PRIMARY KEY
 ├── NotFoundError                  a named thing is not there
 │   └── RowNotFoundError
-├── AlreadyExistsError             a thing of that name is there already
+├── AlreadyExistsError             the name is taken
 ├── PreconditionError              right request, wrong state
 │   ├── SchemaNotEmptyError
 │   ├── LastColumnError

@@ -164,7 +164,7 @@ class Nowhere:
     def send_initial_metadata(self, initial_metadata: tuple[tuple[str, str], ...]) -> None:
         """Send nothing."""
 
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Do nothing: there is nobody who could cancel."""
 
 

@@ -136,7 +136,7 @@ class Lakehouse:
         self._unwatch = watch(self._engine)
         self._complete_transactions()
         self._upkeep.start()
-        threading.Thread(target=self._settle, name="lakehouse-start", daemon=True).start()
+        threading.Thread(target=self._complete_start, name="lakehouse-start", daemon=True).start()
 
     def stop(self) -> None:
         """Stop all scans, and Spark with its last lakehouse."""
@@ -165,7 +165,7 @@ class Lakehouse:
             # What a transaction may still need stays; the upkeep tries again.
             _log.warning("files of dead servers are not removed", reason=f"{type(error).__name__}: {error}")
 
-    def _settle(self) -> None:
+    def _complete_start(self) -> None:
         call = Call()
         remove_orphaned_spools()
         self._recover()

@@ -58,7 +58,7 @@ class RpcContext(Protocol):
         """Send headers before the answer."""
         raise NotImplementedError
 
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""
         raise NotImplementedError
 
@@ -87,7 +87,7 @@ class Request:
             # To wait for gRPC's events would not tell: it rounds up to milliseconds.
             time.sleep(_TURN_SECONDS)
             late = time.perf_counter() - started - _TURN_SECONDS
-            self.rpc.settle(0)
+            self.rpc.take_events(0)
             if self.call.cancelled or late < _LATE_SECONDS:
                 break
         self.call.check()

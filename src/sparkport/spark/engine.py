@@ -96,7 +96,7 @@ class Engine:
                     log,
                     joins_keys=has_transactions,
                     commits_alone=has_transactions,
-                    prepare=self.journal.settle if self.journal else lambda _: None,
+                    prepare=self.journal.await_complete if self.journal else lambda _: None,
                 )
                 self._commits[root, table_id] = kept
             self._recent_commits[root] = kept

@@ -122,7 +122,7 @@ class DeltaTable(WholeStatements, DynamicTable):
             old = self.name
             self._rename(call, self, change.new_name)
             versions.engine.transactions.record_rename(call, versions.schema, old, self.name)
-            versions.settle()
+            versions.make_durable()
             return
         with writing():
             versions.begin_write()

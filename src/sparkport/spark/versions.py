@@ -168,12 +168,12 @@ class TableVersions:
 
     def wrote(self, call: Call, write: OwnWrite | None) -> None:
         """Make a commit durable and visible to the call's transaction; None if its version is unknown."""
-        self.settle()
+        self.make_durable()
         header = self._log.header()
         own = write or OwnWrite(header.version, None, is_certain=False)
         self.engine.transactions.record_write(call, self.schema, self.name, header, own)
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         """Return when what was committed is on the disk; begin a checkpoint if one is due."""
         self._durability.reach(self._log)
         self._checkpoints.write_if_due(str(self), self._log)

@@ -47,7 +47,7 @@ class Context:
     def send_initial_metadata(self, initial_metadata: tuple[tuple[str, str], ...]) -> None:
         """Send nothing."""
 
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Take what has happened."""
         assert seconds == 0
         self.looks += 1

@@ -20,7 +20,7 @@ _log = structlog.get_logger("sparkport")
 
 _FREE_FAILURES = 10
 _FORGIVEN_SECONDS = 60.0  # after which one failure is forgotten
-_LONGEST_PAUSE = 60.0
+_MAX_PAUSE_SECONDS = 60.0
 _MAX_KEYS = 10_000
 _MAX_NAME = 100
 _PEER = re.compile(r"(?:ipv4:|ipv6:)\[?(?P<host>[^\]%]+)(?:%[^\]]*)?\]?:[0-9]+")
@@ -89,7 +89,7 @@ class FailureLimit:
         failures.since = now
         beyond = failures.count - _FREE_FAILURES
         if beyond >= 0:
-            pause = min(_LONGEST_PAUSE, 2.0 ** min(beyond, 10.0))
+            pause = min(_MAX_PAUSE_SECONDS, 2.0 ** min(beyond, 10.0))
             failures.paused_until = now + pause
             # Without the name: people type passwords there by mistake.
             _log.warning("log-ins paused", by=key[0], address=address, seconds=round(pause))

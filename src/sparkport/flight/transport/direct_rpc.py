@@ -60,7 +60,7 @@ class DirectRpc(Rpc):
         self._start(_CLOSED, cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS))
 
     @property
-    def is_settled(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether nothing more will happen to the call."""
         return not self._due
 
@@ -194,10 +194,10 @@ class DirectRpc(Rpc):
             self.end()
 
     def release(self) -> None:
-        """Give the stream of a settled call back to gRPC, whoever still refers to the call."""
+        """Give the stream of a call that has ended back to gRPC, whoever still refers to the call."""
         self._call = None
 
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""
         until = time.time() + seconds
         while self._due:

@@ -199,9 +199,9 @@ class DirectServer:
             self._running -= self._is_counted(rpc)
         if rpc.share is not None:
             self._shares.leave(*rpc.share)
-        rpc.settle(_PATIENCE_SECONDS)
+        rpc.take_events(_PATIENCE_SECONDS)
         with self._lock:
-            if rpc.is_settled:
+            if rpc.is_drained:
                 self._forget(rpc)
                 return
             if rpc.share is not None:
@@ -272,13 +272,13 @@ class DirectServer:
                 _log.error("a call cannot be watched", method=rpc.method, exception=traceback.format_exc())
 
     def _clean_up(self) -> None:
-        for rpc in [rpc for rpc in self._left if rpc.is_settled]:
+        for rpc in [rpc for rpc in self._left if rpc.is_drained]:
             del self._left[rpc]
             self._forget(rpc)
             if rpc.share is not None:
                 self._shares.leave(*rpc.share)
         self._dismiss_silent()
-        if self._is_shut_down and all(rpc.is_settled for rpc in self._rpcs):
+        if self._is_shut_down and all(rpc.is_drained for rpc in self._rpcs):
             self._tear_down()
         elif not self._rpcs:
             self._busy.clear()

@@ -98,7 +98,7 @@ class Rpc(ABC):
         """End the call from any thread; whoever waits for its client learns that it is gone."""
 
     @abstractmethod
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Take what happens to the call, for so long or until nothing more will."""
 
 

@@ -21,7 +21,7 @@ class StandardRpc(Rpc):
     """A call that is made when its handler is looked for, and gets its context when that runs.
 
     gRPC's own threads take the events of the call. A wait for the client cannot be bounded there, so the
-    waits are noted here, and the server's watch ends calls that wait too long.
+    waits are recorded here, and the server's watch ends calls that wait too long.
     """
 
     def __init__(self, method: str, metadata: Metadata, patience: Patience) -> None:
@@ -158,7 +158,7 @@ class StandardRpc(Rpc):
             self._is_silent = True
             self.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, str(ClientSilentError(waiting[2], waiting[1])))
 
-    def settle(self, seconds: float) -> None:
+    def take_events(self, seconds: float) -> None:
         """Do nothing: gRPC's own thread takes what happens to the call."""
 
     def _wait_for(self, what: str, seconds: float | None) -> None:

@@ -32,7 +32,7 @@ def is_view(data_type: pa.DataType) -> bool:
 
 
 def needs_check(data_type: pa.DataType) -> bool:
-    """Return whether `check` and `mended` have anything to look at in a column of this type."""
+    """Return whether `check` and `normalized` have anything to look at in a column of this type."""
     if isinstance(data_type, pa.BaseExtensionType):
         return needs_check(data_type.storage_type)
     if pa.types.is_dictionary(data_type):

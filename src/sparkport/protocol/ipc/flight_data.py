@@ -245,7 +245,7 @@ class Decoder:
             column_checks.validate(batch)
             if self._expanding:
                 self._hold(held + self._flat_size(batch))
-            return self._compacted(self._mended(batch), kept + unpacked, held)
+            return self._compacted(self._normalized(batch), kept + unpacked, held)
 
     def _compacted(self, batch: pa.RecordBatch, kept: int, held: int) -> pa.RecordBatch:
         """Copy rows out of a message that is much larger than they are.
@@ -261,12 +261,12 @@ class Decoder:
             writer.write_batch(batch)
         return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
-    def _mended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _normalized(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for index in self._to_check:
             column = batch.column(index)
-            mended = column_checks.normalized(column)
-            if mended is not column:
-                batch = batch.set_column(index, batch.schema.field(index), mended)
+            usable = column_checks.normalized(column)
+            if usable is not column:
+                batch = batch.set_column(index, batch.schema.field(index), usable)
         return batch
 
     def _flat_size(self, batch: pa.RecordBatch) -> int:

@@ -123,7 +123,7 @@ class SparkSchema(RevertibleSchema):
         table = self.table(call, name)
         if table is None:  # others have dropped it already
             raise NotFoundError("table", path)
-        table.versions.settle()
+        table.versions.make_durable()
         return table
 
     def drop_table(self, call: Call, name: str, options: DropTableOptions) -> None:

@@ -102,7 +102,7 @@ class Journal:
             call.check()
             time.sleep(_POLL_SECONDS)
 
-    def settle(self, call: Call) -> None:
+    def await_complete(self, call: Call) -> None:
         """Return when nothing is left half done."""
         with self.reading(call):
             return

@@ -28,7 +28,7 @@ from sparkport.spark.storage.filesystem import location_of
 class FileChange:
     """What files become of those of a version: actions of the log, as JSON, and rows for new files.
 
-    Another commit meanwhile is a conflict if it has removed or changed one of the same files, or has noted
+    Another commit meanwhile is a conflict if it has removed or changed one of the same files, or has recorded
     one of the keys. With `fits`, it is one too if the columns are no longer of these Spark types, with
     `is_exact` if it has added files.
     """
@@ -52,8 +52,8 @@ def commit_files(change: FileChange, session: SparkSession | None) -> CommitResu
     Writes no checkpoint, also when one is due. Raises ConflictError, and NotFoundError if another table has
     taken the place of this one.
     """
-    noted = change.base.transactions
-    if known := {key: noted[key] for key in change.keys if key in noted}:
+    recorded = change.base.transactions
+    if known := {key: recorded[key] for key in change.keys if key in recorded}:
         return CommitResult(known=known)
     if session is None:
         return _commit_without_spark(change)

@@ -18,7 +18,7 @@ MakeRows = Callable[[SparkSession], DataFrame]
 class CommitResult:
     """The version that a commit has made, None if that is not known.
 
-    Or the `known` keys that the log has already, with what it has noted: then nothing was done.
+    Or the `known` keys that the log has already, with what it has recorded for them: then nothing was done.
     """
 
     version: int | None = None

@@ -51,7 +51,7 @@ def publish(engine: Engine, journal: Journal, call: Call, changes: Sequence[Stag
     """
     tables = [staged for staged in changes if isinstance(staged, StagedTable)]
     tables.sort(key=lambda staged: staged.root)
-    journal.settle(call)
+    journal.await_complete(call)
     with contextlib.ExitStack() as held, writing():
         for staged in tables:
             commits = engine.commits(staged.root, staged.table_id, str(staged.table))
@@ -60,7 +60,7 @@ def publish(engine: Engine, journal: Journal, call: Call, changes: Sequence[Stag
             held.enter_context(shared(staged.root, str(staged.table)))
         _publish_when_current(journal, call, tables)
     for staged in tables:
-        staged.table.settle()
+        staged.table.make_durable()
 
 
 def _publish_when_current(journal: Journal, call: Call, tables: Sequence[StagedTable]) -> None:
@@ -79,7 +79,7 @@ def _publish_when_current(journal: Journal, call: Call, tables: Sequence[StagedT
                     return
         except SparkRequiredError as error:
             raise ConflictError(tables[0].table.name, str(error)) from error
-        journal.settle(call)
+        journal.await_complete(call)
     raise ConflictError(tables[0].table.name, "other writers were faster each time")
 
 

@@ -143,12 +143,12 @@ class StagedTable(StagedChanges):
         """Return the new files with what is left of their rows."""
         return [file for file in self.state().files if file.path.startswith(f"{self.folder}/")]
 
-    def without_repeated(self, noted: DeltaSnapshot) -> StagedTable:
+    def without_repeated(self, newest: DeltaSnapshot) -> StagedTable:
         """Return what is left without statements that were executed outside of the transaction meanwhile.
 
         Raises FinalConflictError if other statements of the transaction build on them.
         """
-        repeated = [one for one in self.writes if one.key and application(one.key.name) in noted.transactions]
+        repeated = [it for it in self.writes if it.key and application(it.key.name) in newest.transactions]
         if not repeated:
             return self
         own = {file.path: file.vector_id for file in self.own_files()}
