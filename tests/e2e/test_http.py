@@ -586,3 +586,44 @@ def test_the_console_shows_what_the_caller_may_see(tmp_path: Path) -> None:
     assert refused == 404
     assert denied[-1]["code"] in {"NOT_FOUND", "PERMISSION_DENIED"}
     assert allowed[2]["values"] == [[1000]]
+
+
+def test_a_caller_without_grants_learns_nothing_from_the_console(tmp_path: Path) -> None:
+    """No answer names a database, schema, table or statement that does not exist for the caller."""
+    tokens = TokenFile(tmp_path / "tokens")
+    ada, eve = tokens.create("ada", None), tokens.create("eve", None)
+    rules = tmp_path / "access.toml"
+    rules.write_text(ACCESS, encoding="utf-8")
+    catalog = MemoryCatalog()
+    load_sample(catalog)
+    with sparkport.Server(
+        catalog, port=0, tokens=tokens.path, access=rules, http_port=0, grace_seconds=0.2
+    ) as server:
+        Web(str(server.console), ada).sql("SELECT count(*) AS orders_of_ada FROM sales.orders")
+        others = json.loads(Web(str(server.console), ada).call("/api/statements")[1])
+        web = Web(str(server.console), eve)
+        place = "database=lakehouse&schema=sales&table=orders"
+        answers = [
+            web.call("/api/server"),
+            web.call("/api/databases"),
+            web.call("/api/statements"),
+            web.call("/metrics"),
+            web.call(f"/api/table?{place}"),
+            web.call(f"/api/rows?{place}"),
+            web.call("/api/sql", {"sql": "SELECT * FROM sales.orders", "database": "lakehouse"}),
+            web.call("/api/download", {"sql": "SELECT 1", "format": "csv", "database": "lakehouse"}),
+            web.call("/api/cancel", {"id": others[0]["id"]}),
+        ]
+        session = web.call("/api/login", {"token": eve})[2]["set-cookie"].partition(";")[0]
+        forged = web.call(
+            "/api/sql", {"sql": "SELECT 1"}, headers={"x-sparkport-console": "0", "cookie": session}
+        )
+
+    texts = [body.decode() for _, body, _ in answers]
+    assert others[0]["principal"] == "ada"
+    assert not [text for text in texts if "orders_of_ada" in text or "customers" in text]
+    assert json.loads(texts[0])["default"] == ""
+    assert [json.loads(text) for text in texts[1:3]] == [[], []]
+    assert {status for status, _, _ in answers[4:6]} | {answers[7][0], answers[8][0]} == {404}
+    assert "NOT_FOUND" in texts[6]
+    assert forged[0] == 403

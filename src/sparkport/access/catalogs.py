@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkport.access.rules import Kind
 from sparkport.access.schemas import guarded_schema
-from sparkport.access.scope import Scope
+from sparkport.access.scope import Scope, denied
 from sparkport.catalog.abilities import abilities_of
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import CreateSchemaOptions, DropSchemaOptions, DynamicCatalog
@@ -106,7 +106,7 @@ class _Dynamic(_Guarded):
         tables = [] if schema is None or not options.cascade else schema.tables(call)
         if not all(self._scope.allow(Privilege.DROP, Kind.TABLE, visible.name, t.name) for t in tables):
             # Which tables these are may be more than the caller knows.
-            self._scope.require(Privilege.ADMIN, Kind.SCHEMA, visible.name)
+            raise denied(self._scope.rights.principal, Privilege.DROP, Kind.SCHEMA, visible.name)
         try:
             return self._catalog.drop_schema(call, visible.name, options)
         except SchemaNotEmptyError:

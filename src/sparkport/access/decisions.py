@@ -88,6 +88,13 @@ class Rights:
             self._by_columns.put(path, known)
         return known
 
+    def has_column_rules(self, path: Path) -> bool:
+        """Return whether columns of a table are denied or masked by their names."""
+        return any(
+            grant.is_denied and grant.kind is Kind.COLUMN and grant.pattern.reaches_below(path)
+            for grant in self._grants
+        ) or bool(self.masks_in(path))
+
     def own(self, catalog: str) -> bool:
         """Return whether the caller may do everything with a catalog, so that nothing has to be checked."""
         return self.allow(Privilege.ADMIN, Kind.CATALOG, (catalog,)) and not (
@@ -111,7 +118,11 @@ class Rights:
         enough = {privilege, Privilege.ADMIN}
         if privilege is Privilege.BROWSE:
             enough |= _IMPLY_BROWSE[kind]
-        denied = next((grant for grant in about if grant.is_denied and privilege in grant.privileges), None)
+        # What may not be browsed is not there: nothing can be done to it.
+        decisive = {privilege, Privilege.BROWSE}
+        denied = next(
+            (one for one in about if one.is_denied and not decisive.isdisjoint(one.privileges)), None
+        )
         if denied is not None:
             return Decision(is_allowed=False, grant=denied)
         allowing = (grant for grant in about if not grant.is_denied)

@@ -10,10 +10,27 @@ import pyarrow as pa
 from sparkport.access.shapes import Shape
 from sparkport.catalog.call import Call
 from sparkport.catalog.lookup import find_column
-from sparkport.catalog.predicates import And, Column, Expression, column_names, walk, weaken
+from sparkport.catalog.predicates import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    Expression,
+    Function,
+    In,
+    IsNull,
+    Not,
+    Or,
+    column_names,
+    walk,
+    weaken,
+)
 from sparkport.catalog.rowid import is_rowid
 from sparkport.catalog.scan import DirectReads, PlannedScan, ScanOptions, ScanSlice
 from sparkport.errors import PermissionDeniedError
+
+_NEVER_FAIL = (Constant, Comparison, And, Or, Not, IsNull, In)
+_NEVER_FAILING = frozenset({"prefix", "starts_with", "^@", "suffix", "ends_with", "contains", "~~", "!~~"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +94,28 @@ def reading(shape: Shape, options: ScanOptions) -> Reading:
 
 
 def _filter(shape: Shape, expression: Expression | None) -> Expression | None:
-    """Return what of a filter may be evaluated where the rows are stored, without what reads masked columns.
+    """Return what of a filter may be evaluated where the rows are stored.
 
-    The client applies its filter again, to masked values: what is left out here only costs time. Were it
-    evaluated, the number of rows would tell the values.
+    The client applies its filter again, to what it is shown: what is left out here only costs time. Were it
+    evaluated on masked values, the number of rows would tell them. And what could fail for a row, as a cast
+    does, would tell by that of rows that the caller does not see.
     """
     if expression is None:
         return None
     for name in column_names(expression):
         shape.check_readable(name)
-    return weaken(expression, lambda part: not _reads_masked(shape, part))
+    if shape.restriction is None:
+        return expression
+    return weaken(expression, lambda part: _is_harmless(shape, part))
 
 
-def _reads_masked(shape: Shape, expression: Expression) -> bool:
-    return any(isinstance(part, Column) and shape.is_masked(part.name) for part in walk(expression))
+def _is_harmless(shape: Shape, expression: Expression) -> bool:
+    return all(
+        isinstance(part, _NEVER_FAIL)
+        or (isinstance(part, Function) and part.name in _NEVER_FAILING)
+        or (isinstance(part, Column) and not shape.is_masked(part.name))
+        for part in walk(expression)
+    )
 
 
 def _selected(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:

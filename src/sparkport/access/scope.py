@@ -23,7 +23,7 @@ class Scope:
     rights: Rights
     catalog: str
     generation: int = 0
-    shapes: BoundedCache[tuple[str, str, int], Any] = field(
+    shapes: BoundedCache[tuple[str, str, int, frozenset[str]], Any] = field(
         default_factory=lambda: BoundedCache(_MAX_SHAPES), compare=False
     )
     """What the caller sees of the columns of tables (`access.shapes`)."""

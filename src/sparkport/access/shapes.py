@@ -91,29 +91,34 @@ class Shape:
             self.check_readable(name)
 
 
-def shape_of(scope: Scope, schema: str, table: str, arrow_schema: pa.Schema) -> Shape:
-    """Return what the caller sees of the columns of a table; the same object for the same columns."""
+def shape_of(
+    scope: Scope, schema: str, table: str, arrow_schema: pa.Schema, gone: frozenset[str] = frozenset()
+) -> Shape:
+    """Return what the caller sees of the columns of a table; the same object for the same columns.
+
+    `gone` are columns that the caller does not see because the newest version has no such names.
+    """
     if not scope.rights.depends_on_columns((scope.catalog, schema, table)):
         # What holds for the table holds for all its columns.
         is_readable = scope.allow(Privilege.SELECT, Kind.TABLE, schema, table)
         unreadable = frozenset() if is_readable else frozenset(without_rowid(arrow_schema).names)
         return Shape(schema, table, scope, arrow_schema, arrow_schema, unreadable, None)
-    key = schema, table, id(arrow_schema)
+    key = schema, table, id(arrow_schema), gone
     shape: Shape | None = scope.shapes.get(key)
     # What is remembered is alive, so that nothing else has its identity.
     if shape is None or shape.original is not arrow_schema:
-        shape = _shape(scope, schema, table, arrow_schema)
+        shape = _shape(scope, schema, table, arrow_schema, gone)
         scope.shapes.put(key, shape)
     return shape
 
 
-def _shape(scope: Scope, schema: str, table: str, arrow_schema: pa.Schema) -> Shape:
+def _shape(scope: Scope, schema: str, table: str, arrow_schema: pa.Schema, gone: frozenset[str]) -> Shape:
     hidden: list[str] = []
     unreadable: list[str] = []
     for field in arrow_schema:
         if is_rowid(field):
             continue
-        if not scope.allow(Privilege.BROWSE, Kind.COLUMN, schema, table, field.name):
+        if field.name in gone or not scope.allow(Privilege.BROWSE, Kind.COLUMN, schema, table, field.name):
             hidden.append(field.name)
         elif not scope.allow(Privilege.SELECT, Kind.COLUMN, schema, table, field.name):
             unreadable.append(field.name)

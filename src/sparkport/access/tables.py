@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from sparkport.access.names import check_column_name, check_table_name
 from sparkport.access.reads import GuardedScan, Reading, reading
 from sparkport.access.rules import Kind
 from sparkport.access.scope import Scope
@@ -18,6 +19,7 @@ from sparkport.catalog.ddl import (
     AddConstraint,
     ChangeColumnType,
     DynamicTable,
+    RenameColumn,
     RenameTable,
     SetNotNull,
     TableChange,
@@ -147,12 +149,27 @@ class GuardedTableBase:
         self._scope.require(privilege, Kind.TABLE, self._schema, self.name)
 
     def shape(self, arrow_schema: pa.Schema) -> Shape:
-        """Return what the caller sees of columns."""
+        """Return what the caller sees of the columns of the newest state."""
         return shape_of(self._scope, self._schema, self.name, arrow_schema)
+
+    def shape_at(self, call: Call, time_point: TimePoint | None, arrow_schema: pa.Schema) -> Shape:
+        """Return what the caller sees of the columns of a state.
+
+        Rules go by the names that columns have now. Under an older name a column would be without its rule:
+        where there are such rules, columns of older states are shown by the names of the newest alone.
+        """
+        is_newest = time_point is None and call.transaction_id is None
+        path = (self._scope.catalog, self._schema, self.name)
+        if is_newest or not self._scope.rights.has_column_rules(path):
+            return self.shape(arrow_schema)
+        newest = current_arrow_schema(Call(call.principal), self._table)
+        known = {name.lower() for name in newest.names}
+        gone = frozenset(name for name in arrow_schema.names if name.lower() not in known)
+        return shape_of(self._scope, self._schema, self.name, arrow_schema, gone)
 
     def current(self, call: Call, time_point: TimePoint | None = None) -> Shape:
         """Return what the caller sees of the columns of a state."""
-        return self.shape(current_arrow_schema(call, self._table, time_point))
+        return self.shape_at(call, time_point, current_arrow_schema(call, self._table, time_point))
 
     def reading(self, call: Call, options: ScanOptions) -> Reading:
         """Return how a scan is read. Raises PermissionDeniedError if the caller may read no column at all."""
@@ -176,7 +193,8 @@ class _DynamicSchema(GuardedTableBase):
     def schema_for_request(self, call: Call, request: SchemaRequest) -> pa.Schema:
         """Return the columns for a request that exist for the caller."""
         assert isinstance(self._table, DynamicSchemaTable)
-        return self.shape(self._table.schema_for_request(call, request)).shown
+        arrow_schema = self._table.schema_for_request(call, request)
+        return self.shape_at(call, request.time_point, arrow_schema).shown
 
 
 class _Versioned(GuardedTableBase):
@@ -184,7 +202,7 @@ class _Versioned(GuardedTableBase):
         """Fix a state; the number of its rows is for those who may read them all."""
         assert isinstance(self._table, VersionedTable)
         snapshot = self._table.snapshot(call, time_point)
-        shape = self.shape(snapshot.arrow_schema)
+        shape = self.shape_at(call, time_point, snapshot.arrow_schema)
         allowed = self._scope.allow(Privilege.SELECT, Kind.TABLE, self._schema, self.name)
         counts = allowed and (shape.restriction is None or shape.restriction.condition is None)
         return Snapshot(snapshot.time_point, shape.shown, snapshot.row_count if counts else None)
@@ -260,9 +278,12 @@ class _Dynamic(GuardedTableBase):
         assert isinstance(self._table, DynamicTable)
         needed = (Privilege.ALTER, Privilege.SELECT) if isinstance(change, _READING_CHANGES) else ()
         self.unguarded(Privilege.ALTER, *needed)
+        # Other grants may hold for a new name.
         if isinstance(change, RenameTable):
-            # Other grants may hold for the new name.
             self._scope.require(Privilege.CREATE, Kind.TABLE, self._schema, change.new_name)
+            check_table_name(self.current(call), change.new_name)
+        elif isinstance(change, RenameColumn):
+            check_column_name(self.current(call), change.old_name, change.new_name)
         self._table.alter(call, change)
 
     add_column = DynamicTable.add_column

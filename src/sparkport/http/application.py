@@ -18,6 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError, LimitExceededError
 from sparkport.flight.context import ServerContext
 from sparkport.http import descriptions, downloads
@@ -208,11 +209,17 @@ def _server(console: Console, request: Request, principal: str, body: dict[str, 
             "location": about.location,
             "needs_token": about.needs_token,
             "principal": str(principal),
-            "default": context.catalogs.default,
+            "default": _default_catalog(context, principal),
             "offers_sql": context.offers_sql,
             "is_administrator": context.statements.is_administrator(principal),
         }
     )
+
+
+def _default_catalog(context: ServerContext, principal: str) -> str:
+    """Return the default database, an empty text if it does not exist for the caller."""
+    visible = [name for name, _ in context.visible_catalogs(Call(principal))]
+    return context.catalogs.default if context.catalogs.default in visible else ""
 
 
 def _pulse(console: Console, request: Request, principal: str, body: dict[str, Any]) -> Response:
