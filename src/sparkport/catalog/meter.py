@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
-__all__ = ["Meter", "Progress"]
+__all__ = ["Meter", "Progress", "Steps"]
+
+_UNTIMED = nullcontext()
+
+
+class Steps(Protocol):
+    """Whoever is told of the steps of a call, from any thread."""
+
+    @abstractmethod
+    def step(self, name: str, table: str) -> AbstractContextManager[None]:
+        """Take the time of a block."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,7 @@ class Meter:
         "read_mode",
         "rows_in",
         "rows_out",
+        "steps",
         "tables",
     )
 
@@ -44,6 +58,8 @@ class Meter:
         """Whether the call waits for its turn."""
         self.tables: dict[str, tuple[str, ...]] = {}
         """The tables that were looked up, each with the row filters and masks that apply to the caller."""
+        self.steps: Steps | None = None
+        """Who is told of the steps; None if nobody traces the call."""
         self._progress: Callable[[], Progress | None] | None = None
 
     def add_rows_in(self, count: int) -> None:
@@ -58,6 +74,10 @@ class Meter:
             yield
         finally:
             self.is_queued = False
+
+    def step(self, name: str, table: str = "") -> AbstractContextManager[None]:
+        """Tell whoever traces the call of a part of it that takes its time, while a block runs."""
+        return _UNTIMED if self.steps is None else self.steps.step(name, table)
 
     def watch(self, progress: Callable[[], Progress | None]) -> None:
         """Let `progress` be asked for the progress, on the thread of whoever wants to know it."""

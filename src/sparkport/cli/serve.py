@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +16,7 @@ from sparkport.app.process.arguments import hide_argument
 from sparkport.app.process.file_limit import raise_file_limit
 from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 from sparkport.cli.messages import note, tell
+from sparkport.cli.serving import run
 from sparkport.cli.settings import CONF, read_settings
 from sparkport.config import Engine, parse_conf, read_token, variable
 from sparkport.errors import SparkportError
@@ -27,10 +25,8 @@ from sparkport.spark.read.mode import DEFAULT_LOCAL_SCAN_BYTES, DirectReadMode, 
 
 if TYPE_CHECKING:
     from sparkport.app.lakehouse import Lakehouse
-    from sparkport.app.server import Server
     from sparkport.catalog.tables import Catalog
 
-_POLL_SECONDS = 0.5
 _HTTP_PORT = 8816
 _LIMITS = ServerLimits()
 
@@ -402,6 +398,14 @@ def serve(
             help="After SIGTERM: how long statements that run may go on before they are cancelled.",
         ),
     ] = 10.0,
+    otel_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPARKPORT_OTEL_ENDPOINT",
+            metavar="URL",
+            help="Send traces to this collector of OpenTelemetry, such as http://127.0.0.1:4318.",
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SPARKPORT_LOG_FORMAT", help="The format of log lines.")
     ] = LogFormat.CONSOLE,
@@ -489,6 +493,7 @@ def serve(
             http_port=_http_port(context, port, http_port, http_host) if http else None,
             grace_seconds=drain_seconds,
             ticket_key_file=ticket_key_file,
+            otel_endpoint=otel_endpoint,
             limits=ServerLimits(
                 concurrent_calls=calls,
                 connections=connections,
@@ -512,7 +517,7 @@ def serve(
         shown: str | None = f"<the token in {token_file}>"
     else:
         shown = "<your token>" if token or tokens or users or jwt_issuer else server.token
-    _run(server, greeting(server.location, catalog, shown, server.console), lakehouse, log_format)
+    run(server, greeting(server.location, catalog, shown, server.console), lakehouse, log_format)
 
 
 def _http_port(context: typer.Context, port: int, http_port: int, host: str) -> int:
@@ -560,29 +565,3 @@ def _memory_catalog(transaction_idle: float, *, sample: bool) -> Catalog:
     if sample:
         load_sample(catalog)
     return catalog
-
-
-def _run(server: Server, ready: str, lakehouse: Lakehouse | None, log_format: LogFormat) -> None:
-    """Serve until a signal arrives."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    reload = threading.Event()
-    signal.signal(signal.SIGHUP, lambda *_: reload.set())
-    server.start()
-    # Python runs signal handlers on this thread, but the kernel may wake another one: so poll.
-    if lakehouse is not None:
-        lakehouse.start()
-        while not (lakehouse.is_open.wait(_POLL_SECONDS) or stop.is_set()):
-            pass
-    if not stop.is_set():
-        typer.echo(ready)
-        sys.stdout.flush()
-    while not stop.wait(_POLL_SECONDS):
-        if reload.is_set():
-            reload.clear()
-            server.reload()
-    tell(log_format, "stopping", "sparkport: stopping ...")
-    server.stop()
-    if lakehouse is not None:
-        lakehouse.stop()

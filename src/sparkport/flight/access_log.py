@@ -19,6 +19,8 @@ class AccessLog:
 
     method: str = ""
     trace: str = ""
+    parent: str = ""
+    """What the client's header `traceparent` says, if it is one."""
     started: float = field(default_factory=time.perf_counter)
     details: dict[str, str] = field(default_factory=dict)
     text: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import uuid
@@ -23,6 +24,10 @@ _MAX_TURNS = 5
 
 IDEMPOTENCY_KEY = "x-idempotency-key"
 _KEY = re.compile("[!-~]{1,128}")
+# Of later versions than 00 only what they have in common is read. Ids of zeros stand for none.
+_TRACEPARENT = re.compile(
+    "(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.{0,200})?"
+)
 
 
 class Headers:
@@ -140,10 +145,18 @@ def _idempotency_key(headers: Headers) -> str | None:
     return key
 
 
-def trace_id(headers: Headers) -> str:
-    """Return the client's trace id if it is a UUID, else a new one."""
-    given = headers.get("airport-trace-id")
-    try:
-        return str(uuid.UUID(given))
-    except ValueError:
-        return str(uuid.uuid4())
+def open_log(method: str, headers: Headers) -> AccessLog:
+    """Return the log line of a request, with the client's trace id if it sent one, else a new one.
+
+    That is the id of `traceparent` as W3C writes it, else what DuckDB sends, which is a UUID.
+    """
+    parent = headers.optional("traceparent")
+    if parent is not None:
+        found = _TRACEPARENT.fullmatch(parent)
+        if found is not None:
+            return AccessLog(method, str(uuid.UUID(found[1])), parent)
+    given = headers.optional("airport-trace-id")
+    if given is not None:
+        with contextlib.suppress(ValueError):
+            return AccessLog(method, str(uuid.UUID(given)))
+    return AccessLog(method, str(uuid.uuid4()))

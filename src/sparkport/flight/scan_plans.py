@@ -55,7 +55,8 @@ class ScanPlans:
             MEASURES.count("cache_hits_plan")
             return cached[1]
         MEASURES.count("cache_misses_plan")
-        plan = table.plan_scan(call, scan_options(whole))
+        with call.meter.step("plan", table.name):
+            plan = table.plan_scan(call, scan_options(whole))
         if ticket.is_rest:
             plan = _rest(call, plan)
         if len(ticket.filters) <= _MAX_FILTER_BYTES:

@@ -6,21 +6,23 @@ import itertools
 import secrets
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
 import grpc
 import structlog
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.meter import Progress
+from sparkport.catalog.meter import Progress, Steps
 from sparkport.errors import LimitExceededError, NotFoundError, SparkportError
 from sparkport.flight.access_log import AccessLog, loggable
 from sparkport.flight.statement_kinds import CONSOLE, dialect_of, kind_of
 
-__all__ = ["FinishedRequest", "StatementRegistry", "StatementView"]
+__all__ = ["FinishedRequest", "RequestTrace", "StatementRegistry", "StatementView", "Tracer"]
 
 _log = structlog.get_logger("sparkport")
 
@@ -75,6 +77,24 @@ class FinishedRequest:
     bytes_out: int
 
 
+class RequestTrace(Steps, Protocol):
+    """Whoever is told of the steps of one request, and of its end."""
+
+    @abstractmethod
+    def end(self, request: FinishedRequest) -> None:
+        """Take note of how it went, on the thread of the request."""
+        raise NotImplementedError
+
+
+class Tracer(Protocol):
+    """Whoever is told of requests while they run. It neither blocks nor raises."""
+
+    @abstractmethod
+    def begin(self, log: AccessLog) -> RequestTrace:
+        """Take note of a request that begins."""
+        raise NotImplementedError
+
+
 Dismiss = Callable[[grpc.StatusCode, str], None]
 """Ends a call from any thread, with a code and a text."""
 
@@ -87,6 +107,7 @@ class _Running:
     client: str
     is_airport: bool
     dismiss: Dismiss
+    trace: RequestTrace | None = None
     started: float = field(default_factory=time.time)
     is_cancelled: bool = False
     over: threading.Event | None = None  # made by whoever waits for the end
@@ -109,6 +130,7 @@ class StatementRegistry:
         """`per_principal` is how many streams of one principal may run, `max_seconds` how long each."""
         self.max_seconds = max_seconds
         self.is_administrator = is_administrator
+        self._tracer: Tracer | None = None
         self._per_principal = per_principal
         self._prefix = secrets.token_hex(3)
         self._numbers = itertools.count(1)
@@ -122,6 +144,10 @@ class StatementRegistry:
         """Tell an observer of each request that ends, on the thread of the request."""
         self._observers = (*self._observers, observer)
 
+    def trace_by(self, tracer: Tracer) -> None:
+        """Tell a tracer of each request from now on."""
+        self._tracer = tracer
+
     def begin(self, call: Call, log: AccessLog, client: str, dismiss: Dismiss, *, is_airport: bool) -> str:
         """Know a request until its log line is written; return its id. Raises LimitExceededError."""
         entry = _Running(next(self._numbers), call, log, client, is_airport, dismiss)
@@ -132,6 +158,8 @@ class StatementRegistry:
             if self.max_seconds is not None and not self._is_watched:
                 self._is_watched = True
                 threading.Thread(target=self._watch, name="flight-timeouts", daemon=True).start()
+        if self._tracer is not None:
+            entry.trace = call.meter.steps = self._tracer.begin(log)
         log.on_finish = lambda status, error: self._finish(entry, status, error)
         return f"{self._prefix}-{entry.number}"
 
@@ -239,7 +267,7 @@ class StatementRegistry:
             over = entry.over
         if over is not None:
             over.set()
-        if self._observers:
+        if self._observers or entry.trace is not None:
             self._tell(entry, status, kind)
 
     def _tell(self, entry: _Running, status: str, kind: str) -> None:
@@ -258,6 +286,8 @@ class StatementRegistry:
         )
         for observer in self._observers:
             observer(request)
+        if entry.trace is not None:
+            entry.trace.end(request)
 
     def _view(self, entry: _Running, status: str = "", error: str = "") -> StatementView:
         log, call = entry.log, entry.call

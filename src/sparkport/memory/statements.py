@@ -98,7 +98,8 @@ class MemoryStatement(StagedStatement):
             state, touched, count = self._apply(call, newest, ids)
             return state.with_outcome(key.name, key.outcome(count)), touched, count
 
-        return self._target.commit(self._call, change, self._held)
+        with self._call.meter.step("commit", self._target.name):
+            return self._target.commit(self._call, change, self._held)
 
     def abort(self) -> None:
         """Discard the staged batches."""

@@ -92,7 +92,8 @@ class MemoryTransactions(TransactionManager):
         """End the transaction and publish what it has staged, all tables or none."""
         transaction = self._registry.find(call, transaction_id)
         try:
-            self._commits.publish(call, lambda: self._commit(call, transaction_id))
+            with call.meter.step("commit"):
+                self._commits.publish(call, lambda: self._commit(call, transaction_id))
         except BaseException:
             with self._commits.lock:
                 if transaction.state is TransactionState.ACTIVE:

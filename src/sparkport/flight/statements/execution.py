@@ -43,7 +43,7 @@ def describe(
 ) -> SqlDescription:
     """Analyse a statement within the transaction of a call."""
     catalog = context.named_catalog(call, statement.catalog)
-    with active_in(call, catalog):
+    with active_in(call, catalog), call.meter.step("plan"):
         return _sql(catalog).describe_sql(call, statement, parameters)
 
 

@@ -23,8 +23,7 @@ import structlog
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # compiled, and without types
 
 from sparkport.errors import ClientSilentError
-from sparkport.flight.access_log import AccessLog
-from sparkport.flight.request import Headers, trace_id
+from sparkport.flight.request import Headers, open_log
 from sparkport.flight.transport.call_shares import CallLimits, CallShares
 from sparkport.flight.transport.direct_rpc import DirectRpc
 from sparkport.flight.transport.rpc import AbortedError, CallDetails, Patience
@@ -302,8 +301,7 @@ class DirectServer:
 
 def _refuse(rpc: DirectRpc, code: grpc.StatusCode, message: str) -> NoReturn:
     """End a call that no handler gets, with the log line that a handler would have written."""
-    trace = trace_id(Headers(rpc.invocation_metadata()))
-    AccessLog(rpc.method.rpartition("/")[2], trace).finish(code.name)
+    open_log(rpc.method.rpartition("/")[2], Headers(rpc.invocation_metadata())).finish(code.name)
     rpc.abort(code, message)
 
 

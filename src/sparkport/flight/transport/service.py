@@ -29,7 +29,7 @@ from sparkport.flight import routes, sql_routes
 from sparkport.flight.access_log import AccessLog
 from sparkport.flight.context import ServerContext
 from sparkport.flight.handlers import discovery, exchange, rows, scans
-from sparkport.flight.request import Headers, Request, make_request, trace_id
+from sparkport.flight.request import Headers, Request, make_request, open_log
 from sparkport.flight.transport import auth
 from sparkport.flight.transport.auth import Authenticator, PasswordAuthenticator, Revocable
 from sparkport.flight.transport.open_calls import OpenCalls
@@ -178,7 +178,7 @@ class FlightService(grpc.GenericRpcHandler):
     def _unary(self, method: str, run: Callable[[Request, bytes], bytes]) -> Callable[[bytes, Rpc], bytes]:
         def handle(body: bytes, rpc: Rpc) -> bytes:
             headers = Headers(rpc.invocation_metadata())
-            access_log = AccessLog(method, trace_id(headers))
+            access_log = open_log(method, headers)
             request: Request | None = None
             try:
                 request = self._admit(headers, rpc, access_log)
@@ -203,7 +203,7 @@ class FlightService(grpc.GenericRpcHandler):
     ) -> Callable[[M_in, Rpc], Iterator[bytes]]:
         def handle(body: M_in, rpc: Rpc) -> Iterator[bytes]:
             headers = Headers(rpc.invocation_metadata())
-            access_log = AccessLog(method, trace_id(headers))
+            access_log = open_log(method, headers)
             request: Request | None = None
             try:
                 if refusal is not None:

@@ -70,7 +70,7 @@ class Jobs:
                 self._cancel(group, tuple(running))
 
         def run(work: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
+            with self._tagged(call, group, table) as session:
                 return work(session)
 
         call.on_cancel(cancel)
@@ -104,7 +104,7 @@ class Jobs:
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
+            with self._tagged(call, group, table) as session:
                 return work(session)
 
         future = self._submit(run, work)
@@ -131,7 +131,7 @@ class Jobs:
         group = _new_group()
 
         def run(_: Work[T]) -> T:
-            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
+            with self._tagged(call, group, table) as session:
                 return work(session)
 
         future = self._submit(run, work)
@@ -156,7 +156,7 @@ class Jobs:
         call.meter.watch(progress)
         call.on_cancel(lambda: None if finished else self._request_interrupt(group))
         try:
-            with self.host.use(call, table) as session, self._tag_jobs(session, group, table):
+            with self._tagged(call, group, table) as session:
                 for result in work(session):
                     yield result
                     call.check()
@@ -186,17 +186,18 @@ class Jobs:
         self._cancelling.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
-    def _tag_jobs(self, session: SparkSession, group: str, table: str) -> Iterator[None]:
-        """Tag the jobs that this thread starts, so that they can be cancelled."""
-        if self.host.capabilities.job_groups:
-            session.sparkContext.setJobGroup(group, f"scan of {table}")
-            yield
-            return
-        session.addTag(group)
-        try:
-            yield
-        finally:
-            session.removeTag(group)
+    def _tagged(self, call: Call, group: str, table: str) -> Iterator[SparkSession]:
+        """Give a session, and tag the jobs that this thread starts in it, so that they can be cancelled."""
+        with call.meter.step("Spark job", table), self.host.use(call, table) as session:
+            if self.host.capabilities.job_groups:
+                session.sparkContext.setJobGroup(group, f"scan of {table}")
+                yield session
+                return
+            session.addTag(group)
+            try:
+                yield session
+            finally:
+                session.removeTag(group)
 
     def _progress(self, group: str) -> Progress | None:
         if not self.host.capabilities.job_groups:

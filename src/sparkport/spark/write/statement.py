@@ -72,7 +72,7 @@ class SparkStatement(StagedStatement):
         self._is_finished = True
         key = self._keys.key()
         try:
-            with writing():
+            with self._call.meter.step("commit", self._name), writing():
                 self._stage.close()
                 self._transactions.check(self._call)
                 committed = self._commit_with_retries(key)
