@@ -65,6 +65,26 @@ class RejectedStatementError(Exception):
     Not a SparkportError: unless the statement is a client's, it is a fault of this program.
     """
 
+    def __init__(self, message: str, place: tuple[int, int] | None = None) -> None:
+        """`place` is the line and the position in it at which Spark's parser stopped, from 1."""
+        super().__init__(_placed(message, place))
+        self.message = message
+        self.place = place
+
+
+class StatementSyntaxError(InvalidRequestError):
+    """A statement of a client's cannot be parsed."""
+
+    def __init__(self, message: str, place: tuple[int, int]) -> None:
+        """`place` is the line and the position in it at which Spark's parser stopped, from 1."""
+        super().__init__(_placed(message, place))
+        self.message = message
+        self.place = place
+
+
+def _placed(message: str, place: tuple[int, int] | None) -> str:
+    return f"{message} (line {place[0]}, position {place[1]})" if place else message
+
 
 class Decision(enum.Enum):
     """What an exception class alone tells."""
@@ -301,7 +321,8 @@ def translate(error: BaseException, table: str = "") -> SparkportError | Rejecte
         or _by_statement_cause(error)
     )
     if ours is None and decision is Decision.STATEMENT:
-        return RejectedStatementError(_with_place(next(_texts(error))))
+        text = next(_texts(error))
+        return RejectedStatementError(clean_message(text), _place(text))
     return ours
 
 
@@ -322,7 +343,9 @@ def client_statement_error(error: BaseException) -> SparkportError | None:
     Only where all of the statement is the client's: of the server's own it would blame the wrong side.
     """
     if isinstance(error, RejectedStatementError):
-        return InvalidRequestError(str(error))
+        if error.place:
+            return StatementSyntaxError(error.message, error.place)
+        return InvalidRequestError(error.message)
     causes = java_causes(error)
     if any(cause.kind == _STACK_OVERFLOW for cause in causes):
         return InvalidRequestError("the statement is nested too deeply")
@@ -393,11 +416,10 @@ def clean_message(text: str) -> str:
     return text.removesuffix(": (internal)")
 
 
-def _with_place(text: str) -> str:
-    """Return Spark's sentences, with the place in the statement where its parser stopped."""
+def _place(text: str) -> tuple[int, int] | None:
+    """Return the line and the position in it at which Spark's parser stopped, if the text tells."""
     place = _PLACE.search(text)
-    message = clean_message(text)
-    return f"{message} (line {place[1]}, position {int(place[2]) + 1})" if place else message
+    return (int(place[1]), int(place[2]) + 1) if place else None
 
 
 def _proposals(parameters: Mapping[str, str]) -> list[str]:
@@ -424,12 +446,13 @@ def _by_condition(error: BaseException, table: str) -> SparkportError | Rejected
     kind, names = _PRESENT.get(condition) or _PRESENT.get(state) or ("", ())
     if kind:
         return AlreadyExistsError(kind, _name_in(parameters, names, table))
-    message = _with_place(next(_texts(error)))
+    text = next(_texts(error))
+    message = clean_message(text)
     match state[:2]:
         case "21" | "22" | "54" | "P0":
             return InvalidRequestError(message)
         case "42":
-            return _rejection(condition, message)
+            return _rejection(condition, message, _place(text))
         case "0A":
             return PreconditionError(message)
         case _:
@@ -456,8 +479,12 @@ def _by_statement_cause(error: BaseException) -> SparkportError | RejectedStatem
     return None
 
 
-def _rejection(condition: str, message: str) -> SparkportError | RejectedStatementError:
-    return InvalidRequestError(message) if condition.startswith(_DELTA) else RejectedStatementError(message)
+def _rejection(
+    condition: str, message: str, place: tuple[int, int] | None = None
+) -> SparkportError | RejectedStatementError:
+    if condition.startswith(_DELTA):
+        return InvalidRequestError(message)
+    return RejectedStatementError(message, place)
 
 
 def _name_in(parameters: Mapping[str, str], names: tuple[str, ...], table: str) -> str:

@@ -114,6 +114,55 @@ def test_tables_are_altered_listed_and_dropped(catalog: SparkCatalog, schema: Sp
         run(f"DROP TABLE {name}")
 
 
+def test_a_table_is_made_again_from_its_own_statement(
+    catalog: SparkCatalog, schema: SparkSchema, run: Run
+) -> None:
+    """SHOW CREATE TABLE tells columns, constraints, comments and partitions in SQL that this server takes."""
+    name = f"{schema.name}.`the original`"
+    run(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'it''s the key', price DECIMAL(9, 2) DEFAULT 1.5,"
+        " `a``b` STRUCT<x: INT, `y z`: ARRAY<MAP<STRING, DATE>>>, day DATE, CHECK (price >= 0),"
+        " PRIMARY KEY (id), UNIQUE (price, day)) PARTITIONED BY (day) COMMENT 'what\\'s \"in\" it'"
+    )
+    ((text,),) = _rows(catalog, f"SHOW CREATE TABLE {name}")
+    run(str(text).replace("the original", "the copy"))
+    original, copy = schema.table(Call(), "the original"), schema.table(Call(), "the copy")
+
+    assert original is not None
+    assert copy is not None
+    assert copy.arrow_schema.equals(original.arrow_schema, check_metadata=True)
+    assert copy.constraints == original.constraints
+    assert copy.comment == original.comment == 'what\'s "in" it'
+    assert copy.versions.header().metadata.partition_columns == ("day",)
+
+
+def test_tables_tell_what_they_are(catalog: SparkCatalog, schema: SparkSchema, run: Run) -> None:
+    """Properties, single columns, the columns of queries, history and details are rows."""
+    name = f"{schema.name}.telling"
+    run(f"CREATE TABLE {name} (a INT NOT NULL COMMENT 'first', b STRING)")
+    key = "delta.columnMapping.mode"
+
+    assert (key, "name") in _rows(catalog, f"SHOW TBLPROPERTIES {name}")
+    assert _rows(catalog, f"SHOW TBLPROPERTIES {name} ({key})") == [(key, "name")]
+    assert _rows(catalog, f"SHOW TBLPROPERTIES {name} ('{key}')") == [(key, "name")]
+    with pytest.raises(NotFoundError, match="columnMapping"):
+        _rows(catalog, f"SHOW TBLPROPERTIES {name} (delta.columnMapping.mod)")
+    assert _rows(catalog, f"DESCRIBE {name} A") == [
+        ("col_name", "a"),
+        ("data_type", "int32 not null"),
+        ("comment", "first"),
+    ]
+    with pytest.raises(NotFoundError, match="'c'"):
+        _rows(catalog, f"DESCRIBE {name} c")
+    assert _rows(catalog, f"DESCRIBE QUERY SELECT a, b || 'x' AS c FROM {name}") == [
+        ("a", "int32", None),
+        ("c", "string", None),
+    ]
+    assert [row[4] for row in _rows(catalog, f"DESCRIBE HISTORY {name}")] == ["CREATE TABLE"]
+    assert _rows(catalog, f"DESCRIBE DETAIL {name}")[0][2] == name
+    assert _rows(catalog, "SHOW CURRENT NAMESPACE") == [("lake", "default")]
+
+
 def test_comments_are_changed(catalog: SparkCatalog, schema: SparkSchema, run: Run) -> None:
     """COMMENT ON TABLE and ALTER COLUMN COMMENT change what DESCRIBE shows, and nothing else."""
     name = f"{schema.name}.commented"

@@ -180,3 +180,16 @@ def test_a_running_query_is_cancelled(catalog: SparkCatalog) -> None:
 
         assert code == "CANCELLED"
         assert query(flight, "SELECT count(*) AS n FROM range(10)") == [{"n": 10}]
+
+
+def test_places_of_errors_are_those_in_the_text_that_was_sent(
+    connection: adbc.Connection, prices: str
+) -> None:
+    """Parameters that stand before a mistake do not shift its place."""
+    with connection.cursor() as cursor:
+        for text, place in (
+            (f"SELECT n FROM {prices}\nWHERE n = ? AND AND n > 1", r"line 2, position 2[0-9]"),
+            (f"UPDATE {prices}\nSET n = ? WHERE AND n > 1", r"line 2, position 2[0-9]"),
+        ):
+            with pytest.raises(adbc.ProgrammingError, match=place):
+                cursor.execute(text, (1,))

@@ -6,17 +6,19 @@ literals is parsed and checked like any other.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import math
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sparkport.errors import InvalidRequestError
+from sparkport.spark.errors import StatementSyntaxError
 from sparkport.spark.sql_names import literal
 
 # Texts, names and comments, in which a ? is no parameter; then names, comparisons and parameters themselves.
@@ -72,6 +74,32 @@ def with_values(sql: str, values: Sequence[Any]) -> str:
     return TOKEN.sub(
         lambda match: _literal(waiting.pop(0)) if match.group() == _PARAMETER else match.group(), sql
     )
+
+
+@contextlib.contextmanager
+def bound(sql: str, values: Sequence[Any]) -> Iterator[str]:
+    """Give a block the query with literals for its parameters; errors of syntax name places in the query.
+
+    Raises InvalidRequestError for a wrong number of values.
+    """
+    text = with_values(sql, values)
+    try:
+        yield text
+    except StatementSyntaxError as error:
+        raise StatementSyntaxError(error.message, _place_in(sql, values, text, error.place)) from error
+
+
+def _place_in(sql: str, values: Sequence[Any], text: str, place: tuple[int, int]) -> tuple[int, int]:
+    """Return the line and position in a query that a place in its text with literals belongs to."""
+    line, position = place
+    offset = sum(len(whole) + 1 for whole in text.split("\n")[: line - 1]) + position - 1
+    parameters = (match for match in TOKEN.finditer(sql) if match.group() == _PARAMETER)
+    for match, value in zip(parameters, values, strict=True):
+        if offset <= match.start():
+            break
+        offset -= min(len(_literal(value)) - len(_PARAMETER), offset - match.start())
+    before = sql[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def _literal(value: Any) -> str:  # noqa: ANN401  (a value of any Arrow type)

@@ -40,6 +40,7 @@ from sparkport.spark.statements.definitions import (
     table_comment,
     table_options,
 )
+from sparkport.spark.statements.function_calls import run_function
 from sparkport.spark.statements.names import Names
 from sparkport.spark.statements.tokens import cursor_of
 from sparkport.spark.table import DeltaTable
@@ -85,11 +86,11 @@ class DefinitionRuns:
         elif cursor.skip("OPTIMIZE"):
             table = names.table(cursor.names(), Privilege.ALTER)
             cursor.end()
-            self._maintain(call, Optimize.name, [str(table)])
+            run_function(call, self._functions, Optimize.name, [str(table)])
         elif cursor.skip("VACUUM"):
             table = names.table(cursor.names(), Privilege.ALTER)
             hours = _hours(cursor)
-            self._maintain(call, Vacuum.name, [str(table), hours])
+            run_function(call, self._functions, Vacuum.name, [str(table), hours])
         else:
             raise NotImplementedByServerError(f"statements of the kind {kind} are not offered")
         return 0
@@ -122,16 +123,6 @@ class DefinitionRuns:
         catalog = view_of(call, self._catalog)
         assert isinstance(catalog, DynamicCatalog)
         return catalog
-
-    def _maintain(self, call: Call, name: str, arguments: list[object]) -> None:
-        fits = [
-            f for f in self._functions if f.name == name and len(f.signature.parameters) == len(arguments)
-        ]
-        if not fits:
-            raise NotImplementedByServerError("functions of tables are switched off (--no-functions)")
-        with fits[0].execute(call, arguments, ScanOptions()) as reader:
-            for _ in call.checked(reader):
-                pass
 
 
 def _create_table(call: Call, queries: Queries, names: Names, cursor: Cursor, plan: Plan) -> int:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sparkport.catalog.call import Call
-from sparkport.catalog.guards import Privilege
+from sparkport.catalog.functions import TableFunction
+from sparkport.catalog.guards import Privilege, view_of
 from sparkport.catalog.rowid import without_rowid
-from sparkport.catalog.tables import Catalog
 from sparkport.errors import NotImplementedByServerError
+from sparkport.spark.functions.description import Detail, History
 from sparkport.spark.query.function import Plan
 from sparkport.spark.statements.definitions import kind_of
+from sparkport.spark.statements.descriptions import (
+    create_statement,
+    described,
+    described_column,
+    described_columns,
+    properties,
+)
+from sparkport.spark.statements.function_calls import run_function
 from sparkport.spark.statements.names import Names
 from sparkport.spark.statements.tokens import cursor_of
-from sparkport.spark.table import DeltaTable
 from sparkport.sql.tokens import Cursor
 
 _SCHEMAS = pa.schema([("namespace", pa.string())])
 _TABLES = pa.schema([("namespace", pa.string()), ("tableName", pa.string()), ("isTemporary", pa.bool_())])
 _COLUMN_NAMES = pa.schema([("col_name", pa.string())])
-_DESCRIPTION = pa.schema([("col_name", pa.string()), ("data_type", pa.string()), ("comment", pa.string())])
+_CURRENT = pa.schema([("catalog", pa.string()), ("namespace", pa.string())])
 _PLAN = pa.schema([("plan", pa.string())])
 _REASONS = {
     "SetCommand": "settings cannot be changed, but for SET TIME ZONE 'Europe/Berlin'",
@@ -31,15 +39,24 @@ _REASONS = {
 
 
 class Explainer(Protocol):
-    """Explains queries."""
+    """Explains queries, and tells their columns."""
+
+    def schema_for_parameters(self, call: Call, parameters: Sequence[Any]) -> pa.Schema:
+        """Return the columns of a query."""
+        raise NotImplementedError
 
     def explain(self, call: Call, sql: str) -> str:
         """Return the plan of a query."""
         raise NotImplementedError
 
 
-def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan, queries: Explainer) -> pa.Table:
-    """Return the rows of a SHOW, DESCRIBE or EXPLAIN. Raises NotImplementedByServerError for others."""
+def listed(
+    call: Call, names: Names, sql: str, plan: Plan, queries: Explainer, functions: Sequence[TableFunction]
+) -> pa.Table:
+    """Return the rows of a SHOW, DESCRIBE or EXPLAIN. Raises NotImplementedByServerError for others.
+
+    `functions` are those of the catalog, which DESCRIBE HISTORY and DETAIL run.
+    """
     cursor = cursor_of(sql)
     match kind_of(plan):
         case "ExplainCommand":
@@ -49,8 +66,11 @@ def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan, que
         case "ShowNamespacesCommand" | "ShowNamespaces":
             cursor.at += 2
             pattern = _pattern(cursor)
-            found = [schema.name for schema in catalog.schemas(call)]
+            found = [schema.name for schema in view_of(call, names.catalog).schemas(call)]
             return pa.table({"namespace": sorted(filter(pattern.fullmatch, found))}, _SCHEMAS)
+        case "ShowCurrentNamespaceCommand":
+            row = {"catalog": names.statement.catalog, "namespace": names.schema_name(())}
+            return pa.Table.from_pylist([row], _CURRENT)
         case "ShowTables":
             cursor.at += 2
             path = cursor.names() if cursor.skip("IN") or cursor.skip("FROM") else ()
@@ -66,39 +86,60 @@ def listed(call: Call, catalog: Catalog, names: Names, sql: str, plan: Plan, que
                 path = (*cursor.names(), path[-1])
             columns = without_rowid(names.table(path, Privilege.BROWSE).arrow_schema)
             return pa.table({"col_name": columns.names}, _COLUMN_NAMES)
-        case "DescribeRelation":
+        case "DescribeDeltaHistory" | "DescribeDeltaDetailCommand":
+            cursor.at += 1
+            name = Detail.name if cursor.skip("DETAIL") else History.name
+            cursor.skip("HISTORY")
+            cursor.skip("TABLE")
+            table = names.table(cursor.names(), Privilege.SELECT)
+            cursor.end()
+            return run_function(call, functions, name, [str(table)])
+        case kind:
+            return _described(call, names, cursor, kind, queries)
+
+
+def _described(call: Call, names: Names, cursor: Cursor, kind: str, queries: Explainer) -> pa.Table:
+    match kind:
+        case "ShowCreateTable":
+            cursor.expect("SHOW", "CREATE", "TABLE")
+            table = names.table(cursor.names(), Privilege.BROWSE)
+            cursor.end()
+            return create_statement(table)
+        case "ShowTableProperties":
+            cursor.expect("SHOW", "TBLPROPERTIES")
+            table = names.table(cursor.names(), Privilege.BROWSE)
+            return properties(table, _key(cursor))
+        case "DescribeRelation" | "DescribeColumn":
             cursor.at += 1
             cursor.skip("TABLE")
             _ = cursor.skip("EXTENDED") or cursor.skip("FORMATTED")
             table = names.table(cursor.names(), Privilege.BROWSE)
+            column = cursor.name() if kind == "DescribeColumn" else None
             cursor.end()
-            return pa.Table.from_pylist(list(_described(table)), _DESCRIPTION)
-        case kind:
+            return described(table) if column is None else described_column(table, column)
+        case "DescribeQueryCommand":
+            cursor.at += 1
+            cursor.skip("QUERY")
+            return described_columns(queries.schema_for_parameters(call, [cursor.rest()]))
+        case _:
             reason = _REASONS.get(kind, f"statements of the kind {kind} are not offered")
             raise NotImplementedByServerError(reason)
 
 
-def _described(table: DeltaTable) -> Iterable[dict[str, str | None]]:
-    """Yield the columns in the words of Spark and Arrow, then comment and constraints."""
-    columns = without_rowid(table.arrow_schema)
-    for field in columns:
-        details = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-        not_null = "" if field.nullable else " not null"
-        default = f" default {details['default']}" if details.get("default") else ""
-        yield _row(field.name, f"{field.type}{not_null}{default}", details.get("comment"))
-    if table.comment:
-        yield _row("# Comment", table.comment)
-    constraints = table.constraints
-    if constraints.primary_key:
-        yield _row("# Primary Key", ", ".join(constraints.primary_key))
-    for key in constraints.unique_keys:
-        yield _row("# Unique", ", ".join(key))
-    for check in constraints.checks:
-        yield _row("# Check", check)
-
-
-def _row(name: str, value: str, comment: str | None = None) -> dict[str, str | None]:
-    return {"col_name": name, "data_type": value, "comment": comment}
+def _key(cursor: Cursor) -> str | None:
+    """Read the property that SHOW TBLPROPERTIES may ask for, a text or a name with dots."""
+    if not cursor.skip("("):
+        cursor.end()
+        return None
+    token = cursor.token
+    if token is not None and token.text[:1] in "'\"":
+        cursor.at += 1
+        key = token.text[1:-1]
+    else:
+        key = ".".join(cursor.names())
+    cursor.expect(")")
+    cursor.end()
+    return key
 
 
 def _pattern(cursor: Cursor) -> re.Pattern[str]:

@@ -17,7 +17,13 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlDescription, SqlStatement
 from sparkport.errors import ConflictError, InvalidRequestError, SparkportError
 from sparkport.spark.query.function import DisabledQuery, Query
-from sparkport.spark.query.placeholders import count_parameters, names_in, parameter_schema, with_values
+from sparkport.spark.query.placeholders import (
+    bound,
+    count_parameters,
+    names_in,
+    parameter_schema,
+    with_values,
+)
 from sparkport.spark.statements import change_runs
 from sparkport.spark.statements.change_runs import Queries
 from sparkport.spark.statements.changes import (
@@ -58,9 +64,10 @@ class SparkSql:
     def __init__(
         self, catalog: DynamicCatalog, query: Query | DisabledQuery, functions: Sequence[TableFunction]
     ) -> None:
-        """`functions` are those of the catalog, which OPTIMIZE and VACUUM run."""
+        """`functions` are those of the catalog, which OPTIMIZE, VACUUM and DESCRIBE HISTORY run."""
         self._catalog = catalog
         self._query = query
+        self._functions = functions
         self._definitions = DefinitionRuns(catalog, functions)
 
     def describe(
@@ -83,8 +90,8 @@ class SparkSql:
             unbound = plain.parameters
             parts = ("",) if len(unbound) else plain.parts(call)
             return SqlDescription(plain.arrow_schema, unbound, parts)
-        text = with_values(statement.text, _first_values(parameters, count))
-        columns = self._query.within(statement).schema_for_parameters(call, [text])
+        with bound(statement.text, _first_values(parameters, count)) as text:
+            columns = self._query.within(statement).schema_for_parameters(call, [text])
         declared = _NO_COLUMNS
         if count:
             declared = parameter_schema(statement.text, self._column_types(call, _names_of(statement)))
@@ -127,8 +134,8 @@ class SparkSql:
         if count and isinstance(change, _BOUND_AS_TEXT):
             if len(values) != 1:
                 raise InvalidRequestError("MERGE and INSERT OVERWRITE take one row of parameters")
-            bound = replace(statement, text=with_values(statement.text, values[0]))
-            return self.update(call, bound, None)
+            with_literals = replace(statement, text=with_values(statement.text, values[0]))
+            return self.update(call, with_literals, None)
         table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
         if isinstance(change, Several):
             return run_several(call, queries, change, table)
@@ -162,14 +169,15 @@ class SparkSql:
     def _parse_change(self, call: Call, statement: SqlStatement) -> Change | Several:
         # Spark's parser takes a parameter only where it binds one itself.
         nulls = [None] * count_parameters(statement.text)
-        plan = self._query.parse(call, with_values(statement.text, nulls))
+        with bound(statement.text, nulls) as text:
+            plan = self._query.parse(call, text)
         return parse_change(statement.text, plan[0])
 
     def _listed(self, call: Call, statement: SqlStatement) -> pa.Table:
         names = Names(call, self._catalog, statement)
         plan = self._query.parse(call, statement.text)
-        seen, queries = view_of(call, self._catalog), self._query.within(statement)
-        return listed(call, seen, names, statement.text, plan, queries)
+        queries = self._query.within(statement)
+        return listed(call, names, statement.text, plan, queries, self._functions)
 
     def _plain(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None, unbound: int
