@@ -18,7 +18,7 @@ from sparkport.spark.read.local_scan import LocalScan
 from sparkport.spark.read.splits import ScanTask, SplitSizes, scan_tasks
 from sparkport.spark.read.spool import read_spool_file, spool_folder
 from sparkport.spark.session.jobs import Jobs, Work
-from sparkport.spark.worker import julian_dates, parquet
+from sparkport.spark.worker import footers, julian_dates, parquet
 
 _REMOTE_AHEAD = 8
 
@@ -40,7 +40,7 @@ class ArrowScan:
         self._in_server = LocalScan(os.cpu_count() or 1)
         if not self._is_local:
             # Executors elsewhere have pyarrow, but not sparkport.
-            for shipped in (parquet, julian_dates):
+            for shipped in (parquet, footers, julian_dates):
                 cloudpickle.register_pickle_by_value(shipped)  # type: ignore[no-untyped-call]
 
     def read(self, call: Call, scan: FileScan) -> Iterator[pa.RecordBatch]:

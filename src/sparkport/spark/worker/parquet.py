@@ -1,7 +1,7 @@
 """Decode Parquet with Arrow, inside Spark's tasks or in the server.
 
-Executors need pyarrow but not sparkport: away from the server's own machine this module and
-`julian_dates` are shipped by value, so they import nothing else of the package.
+Executors need pyarrow but not sparkport: away from the server's own machine this module,
+`footers` and `julian_dates` are shipped by value, so they import nothing else of the package.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from sparkport.spark.worker.footers import Footer, read_footer
 from sparkport.spark.worker.julian_dates import legacy_columns, rebase
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -85,12 +86,12 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
     """
     filesystem, path = _open_filesystem(piece.location, mapped=mapped)
     with filesystem.open_input_file(path) as source:
-        fragment = None if plan.filter is None else _fragment(filesystem, path)
-        metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
+        footer = read_footer(source)
+        metadata = footer.metadata
         legacy = legacy_columns(metadata)
         groups = _row_groups(metadata, piece)
-        if fragment is not None and not legacy:  # the statistics are in the other calendar too
-            groups &= _possible(fragment, plan, piece)
+        if plan.filter is not None and not legacy:  # the statistics are in the other calendar too
+            groups &= _possible(footer, plan, piece)
         if not groups:
             yield _no_rows(plan)
             return
@@ -99,21 +100,22 @@ def read(plan: ReadPlan, piece: FileSlice, *, mapped: bool = True) -> Iterator[p
             metadata=metadata,
             pre_buffer=True,  # not a buffer for each column: where a file ends early, that sees fewer rows
             coerce_int96_timestamp_unit="us",
-            read_dictionary=_repetitive(metadata, groups),
+            read_dictionary=_repetitive(footer, groups),
         )
         read_group = _group_by_filter if _has_more_than_filter(plan) else _group
         for group in sorted(groups):
-            yield from read_group(parquet, group, plan, piece, legacy)
+            yield from read_group(parquet, footer.arrow_schema, group, plan, piece, legacy)
 
 
 def matching_share(plan: ReadPlan, location: str) -> float:
     """Return the share of the rows of a file that are in row groups where the filter may be true."""
     filesystem, path = _open_filesystem(location, mapped=False)
-    fragment = _fragment(filesystem, path)
-    metadata = fragment.metadata
+    with filesystem.open_input_file(path) as source:
+        footer = read_footer(source)
+    metadata = footer.metadata
     if not metadata.num_rows or legacy_columns(metadata):
         return 1.0
-    possible = _possible(fragment, plan, FileSlice(location, 0, metadata.serialized_size))
+    possible = _possible(footer, plan, FileSlice(location, 0, metadata.serialized_size))
     return float(sum(metadata.row_group(group).num_rows for group in possible) / metadata.num_rows)
 
 
@@ -173,14 +175,19 @@ def _has_more_than_filter(plan: ReadPlan) -> bool:
 
 
 def _group(
-    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
+    parquet: pq.ParquetFile,
+    in_file: pa.Schema,
+    group: int,
+    plan: ReadPlan,
+    piece: FileSlice,
+    legacy: frozenset[str],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a row group in batches."""
-    present = _present(parquet.metadata.schema.to_arrow_schema(), plan)
+    present = _present(in_file, plan)
     names = sorted(set(present.values()))
     offset = _first_row(parquet.metadata, group)
     for batch in _raw_batches(parquet, group, names, plan):
-        raw = _written_out(batch, parquet.metadata)
+        raw = _written_out(batch, in_file)
         rows = rebase(raw, legacy, parquet.metadata) if legacy else raw
         rows = _keep_rows(_with_positions(rows, offset), piece.kept, offset)
         offset += raw.num_rows
@@ -188,7 +195,12 @@ def _group(
 
 
 def _group_by_filter(
-    parquet: pq.ParquetFile, group: int, plan: ReadPlan, piece: FileSlice, legacy: frozenset[str]
+    parquet: pq.ParquetFile,
+    in_file: pa.Schema,
+    group: int,
+    plan: ReadPlan,
+    piece: FileSlice,
+    legacy: frozenset[str],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a row group that pass the filter, in batches.
 
@@ -196,12 +208,12 @@ def _group_by_filter(
     """
     metadata = parquet.metadata
     testing = replace(plan, columns=(_INDEX_READ,))
-    present = _present(metadata.schema.to_arrow_schema(), plan)
-    tested = sorted(set(_present(metadata.schema.to_arrow_schema(), testing).values()))
+    present = _present(in_file, plan)
+    tested = sorted(set(_present(in_file, testing).values()))
     others = _Rows(_raw_batches(parquet, group, sorted(set(present.values()) - set(tested)), plan))
     first = offset = _first_row(metadata, group)
     for raw in _raw_batches(parquet, group, tested, plan):
-        rows = _written_out(raw, metadata)
+        rows = _written_out(raw, in_file)
         rows = _with_positions(rebase(rows, legacy, metadata) if legacy else rows, offset)
         numbered = rows.append_column(_INDEX, pa.arange(0, rows.num_rows))
         passing = _shape(testing, _keep_rows(numbered, piece.kept, offset), present, piece).column(0)
@@ -209,7 +221,7 @@ def _group_by_filter(
             rest = others.part(offset - first, rows.num_rows)
             if len(passing) < rows.num_rows:
                 rows, rest = rows.take(passing), rest.take(passing)
-            rest = _written_out(rest, metadata)
+            rest = _written_out(rest, in_file)
             rest = rebase(rest, legacy, metadata) if legacy else rest
             joined = pa.record_batch([*rows.columns, *rest.columns], [*rows.schema.names, *rest.schema.names])
             yield _shape(replace(plan, filter=None, filter_columns=()), joined, present, piece)
@@ -264,19 +276,13 @@ def _row_groups(metadata: pq.FileMetaData, piece: FileSlice) -> set[int]:
     return found
 
 
-def _fragment(filesystem: pafs.FileSystem, path: str) -> Any:  # noqa: ANN401  (a type of the module below)
-    import pyarrow.dataset as ds  # noqa: PLC0415  (with it comes pandas: the server starts sooner without)
-
-    return ds.ParquetFileFormat().make_fragment(path, filesystem=filesystem)
-
-
-def _possible(fragment: Any, plan: ReadPlan, piece: FileSlice) -> set[int]:  # noqa: ANN401  (as above)
+def _possible(footer: Footer, plan: ReadPlan, piece: FileSlice) -> set[int]:
     """Return the row groups whose statistics let the filter be true.
 
     Without an opinion where the file's columns are not those that the filter was made for.
     """
-    everything = {group.id for group in fragment.row_groups}
-    file_schema = fragment.physical_schema
+    everything = set(range(footer.metadata.num_row_groups))
+    file_schema = footer.arrow_schema
     constants = {name for name, _ in piece.constants}
     for column in plan.filter_columns:
         index = file_schema.get_field_index(column.physical.name)
@@ -287,7 +293,7 @@ def _possible(fragment: Any, plan: ReadPlan, piece: FileSlice) -> set[int]:  # n
         # Fields of structs may have other names in the file than those that the filter knows.
         if not file_schema.field(index).type == column.physical.type == column.wanted.type:
             return everything
-    return {group.id for group in fragment.subset(plan.filter, schema=file_schema).row_groups}
+    return {group.id for group in footer.fragment().subset(plan.filter, schema=file_schema).row_groups}
 
 
 def _present(file_schema: pa.Schema, plan: ReadPlan) -> dict[str, str]:
@@ -315,10 +321,9 @@ def _raw_batches(
     parquet: pq.ParquetFile, group: int, names: list[str], plan: ReadPlan
 ) -> Iterator[pa.RecordBatch]:
     if names:
-        for batch in parquet.iter_batches(
+        yield from parquet.iter_batches(
             plan.batch_rows, row_groups=[group], columns=names, use_threads=plan.threads
-        ):
-            yield _without_views(batch)
+        )
         return
     left = parquet.metadata.row_group(group).num_rows
     while left > 0:
@@ -327,37 +332,13 @@ def _raw_batches(
         left -= rows
 
 
-def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch without views, which Arrow can neither take nor filter; some writers ask for them."""
-    for index, field in enumerate(batch.schema):
-        plain = _plain_type(field.type)
-        if plain != field.type:
-            batch = batch.set_column(index, field.with_type(plain), batch.column(index).cast(plain))
-    return batch
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type with plain texts and bytes in place of views."""
-    match kind:
-        case pa.StructType():
-            return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
-        case pa.ListType():
-            return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
-        case pa.MapType():
-            keys = kind.key_field.with_type(_plain_type(kind.key_type))
-            return pa.map_(keys, kind.item_field.with_type(_plain_type(kind.item_type)))
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    return pa.binary() if pa.types.is_binary_view(kind) else kind
-
-
-def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:
+def _repetitive(footer: Footer, groups: Iterable[int]) -> list[str]:
     """Return the columns of texts that are nearly all repeated: their dictionaries are decoded but once."""
-    plain = metadata.schema.to_arrow_schema()
+    metadata, in_file = footer.metadata, footer.arrow_schema
     names = []
     for index in range(metadata.num_columns):
         leaf = metadata.schema.column(index)
-        is_text = leaf.path == leaf.name and plain.field(leaf.name).type == pa.string()
+        is_text = leaf.path == leaf.name and in_file.field(leaf.name).type == pa.string()
         chunks = (metadata.row_group(group).column(index) for group in groups)
         if is_text and all(
             chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values for chunk in chunks
@@ -366,13 +347,10 @@ def _repetitive(metadata: pq.FileMetaData, groups: Iterable[int]) -> list[str]:
     return names
 
 
-def _written_out(batch: pa.RecordBatch, metadata: pq.FileMetaData) -> pa.RecordBatch:
+def _written_out(batch: pa.RecordBatch, in_file: pa.Schema) -> pa.RecordBatch:
     """Return a batch in which no column is a dictionary that is none in the file."""
-    if not any(pa.types.is_dictionary(field.type) for field in batch.schema):
-        return batch
-    plain = metadata.schema.to_arrow_schema()
     for index, field in enumerate(batch.schema):
-        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(plain.field(field.name).type):
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(in_file.field(field.name).type):
             batch = batch.set_column(index, field.name, batch.column(index).dictionary_decode())
     return batch
 

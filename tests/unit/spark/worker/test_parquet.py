@@ -407,3 +407,22 @@ def test_views_are_read_as_plain_texts(tmp_path: Path, filtered: bool) -> None:
 
     expected = table.to_pylist()
     assert rows(plan, kept) == ([expected[1], expected[4]] if filtered else expected[1:])
+
+
+def test_row_groups_are_skipped_by_texts_that_were_written_as_views(tmp_path: Path) -> None:
+    """Statistics count whatever schema the writer left: damage to row groups that cannot match is not met."""
+    names = [f"name {number:04d}" for number in range(1000)]
+    table = pa.table({"t": pa.array(names, pa.string_view()), "n": range(1000)})
+    path = written(tmp_path, table, row_group_size=100, compression="none", use_dictionary=False)
+    first = pq.read_metadata(path).row_group(0).column(0)
+    with Path(path).open("r+b") as file:
+        file.seek(first.data_page_offset)
+        file.write(b"\xff" * first.total_compressed_size)
+    text = column("t", pa.string())
+    plan = ReadPlan(
+        (text, column("n", pa.int64())), filter=pc.field("t") == "name 0750", filter_columns=(text,)
+    )
+
+    assert rows(plan, FileSlice(path, 0, WHOLE)) == [{"t": "name 0750", "n": 750}]
+    with pytest.raises((OSError, pa.ArrowInvalid), match=r"Invalid|deserialize"):
+        rows(ReadPlan(plan.columns), FileSlice(path, 0, WHOLE))
