@@ -129,6 +129,16 @@ class GuardedTableBase:
         filters = [f"filter at line {one.line}" for one in rights.filters(path)]
         return (*filters, *(f"mask at line {one.line}" for one in rights.masks_in(path)))
 
+    @property
+    def behind(self) -> Table:
+        """The table itself, for what there is to know of its columns."""
+        return self._table
+
+    def shows_a_part(self, call: Call) -> bool:
+        """Return whether the caller may read all that it sees of the table, and that is not all of it."""
+        shape = self.current(call)
+        return not shape.is_whole and not shape.unreadable
+
     def unguarded(self, *privileges: Privilege) -> Table:
         """Return the table itself for a caller who may do all of this to all of it."""
         shape = self.current(Call(self._scope.rights.principal))

@@ -41,6 +41,17 @@ class GuardedTable(Table, Protocol):
         """The row filters and masks that apply to the caller, for the audit log."""
         raise NotImplementedError
 
+    @property
+    @abstractmethod
+    def behind(self) -> Table:
+        """The table itself, for what there is to know of its columns: its rows are read through this one."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def shows_a_part(self, call: Call) -> bool:
+        """Return whether the caller may read the table, but not all rows and columns as they are."""
+        raise NotImplementedError
+
     @abstractmethod
     def unguarded(self, *privileges: Privilege) -> Table:
         """Return the table itself for a caller who may do all of this to all of its rows and columns.
@@ -72,6 +83,11 @@ def view_of(call: Call, catalog: Catalog) -> Catalog:
 def unguarded(table: Table, *privileges: Privilege) -> Table:
     """Return the table itself if the caller may do all of this to it. Raises PermissionDeniedError."""
     return table.unguarded(*privileges) if isinstance(table, GuardedTable) else table
+
+
+def partial(call: Call, table: Table) -> GuardedTable | None:
+    """Return a table of which the caller may read a part, None if it may read all of it or nothing."""
+    return table if isinstance(table, GuardedTable) and table.shows_a_part(call) else None
 
 
 def check(call: Call, privilege: Privilege, schema: str = "", table: str = "") -> None:

@@ -11,7 +11,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from sparkport.spark.delta.commit.checksums import write_first_checksum
 from sparkport.spark.delta.commit.log_writer import link_commit, temporary_file
 from sparkport.spark.delta.log.commits import OWN_ENGINE
 from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields, struct_json
+from sparkport.spark.delta.mapping import mapped_fields
 from sparkport.spark.session.settings import CHECKPOINT_INTERVAL
 
-_ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _READER_FEATURES = ("columnMapping", "deletionVectors", "timestampNtz")
 _WRITER_FEATURES = (*_READER_FEATURES, "appendOnly", "invariants")
 
@@ -40,8 +39,6 @@ _PLAIN_TYPES = frozenset(
         *("string", "binary", "date", "timestamp", "timestamp_ntz"),
     }
 )
-
-_INNER_TYPES = ("elementType", "keyType", "valueType")
 
 
 def can_write_first_version(fields: Sequence[SparkField], properties: Mapping[str, str]) -> bool:
@@ -64,10 +61,9 @@ def write_first_version(
     It was not if somebody else has made a table there meanwhile. The commit is on the disk then, but for its
     name in the log's folder. Raises OSError, and SparkRequiredError where there are no hard links.
     """
-    numbers = iter(range(1, 1 << 31))
-    mapped = [_mapped(field, numbers) for field in fields]
+    mapped, last_number = mapped_fields(fields, lambda _: f"col-{uuid.uuid4()}")
     configuration = {key: value for key, value in properties.items() if not key.startswith("delta.feature.")}
-    configuration |= _DEFAULTS | {"delta.columnMapping.maxColumnId": str(next(numbers) - 1)}
+    configuration |= _DEFAULTS | {"delta.columnMapping.maxColumnId": str(last_number)}
     now, txn_id = int(time.time() * 1000), str(uuid.uuid4())
     metadata = {
         "id": str(uuid.uuid4()),
@@ -155,20 +151,3 @@ def _is_plain(spark_type: SparkType) -> bool:
             return _is_plain(key) and _is_plain(value)
         case _:
             return False
-
-
-def _mapped(field: SparkField, numbers: Iterator[int]) -> SparkField:
-    """Return a field with its number and its name in files, and those of the fields in it."""
-    mapping = {_ID: next(numbers), _PHYSICAL_NAME: f"col-{uuid.uuid4()}"}
-    return replace(field, type=_mapped_type(field.type, numbers), metadata={**field.metadata, **mapping})
-
-
-def _mapped_type(spark_type: SparkType, numbers: Iterator[int]) -> SparkType:
-    if isinstance(spark_type, str):
-        return spark_type
-    if spark_type["type"] == "struct":
-        return struct_json([_mapped(field, numbers) for field in struct_fields(spark_type)])
-    return {
-        key: _mapped_type(value, numbers) if key in _INNER_TYPES else value
-        for key, value in spark_type.items()
-    }

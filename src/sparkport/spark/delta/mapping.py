@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.log.actions import Metadata
-from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields
+from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields, struct_json
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _ID = "delta.columnMapping.id"
+_INNER_TYPES = ("elementType", "keyType", "valueType")
 
 
 def mapping_mode(metadata: Metadata) -> str:
@@ -45,3 +48,26 @@ def physical_path(metadata: Metadata, names: Sequence[str]) -> tuple[str, ...]:
         path.append(physical_name(field, mode))
         fields = struct_fields(field.type)
     return tuple(path)
+
+
+def mapped_fields(
+    fields: Iterable[SparkField], name_in_files: Callable[[SparkField], str]
+) -> tuple[list[SparkField], int]:
+    """Return fields with a number and a name in files, as those in them; and the last number."""
+    numbers = itertools.count(1)
+    mapped = [_mapped(field, numbers, name_in_files) for field in fields]
+    return mapped, next(numbers) - 1
+
+
+def _mapped(
+    field: SparkField, numbers: Iterator[int], name_in_files: Callable[[SparkField], str]
+) -> SparkField:
+    def inside(kind: SparkType) -> SparkType:
+        if isinstance(kind, str):
+            return kind
+        if kind["type"] == "struct":
+            return struct_json([_mapped(inner, numbers, name_in_files) for inner in struct_fields(kind)])
+        return {key: inside(value) if key in _INNER_TYPES else value for key, value in kind.items()}
+
+    mapping = {_ID: next(numbers), _PHYSICAL_NAME: name_in_files(field)}
+    return replace(field, type=inside(field.type), metadata={**field.metadata, **mapping})

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import FunctionSignature
-from sparkport.catalog.guards import Privilege, check, unguarded, view_of
+from sparkport.catalog.guards import Privilege, check, partial, unguarded, view_of
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.parameters import Parameter
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlStatement
-from sparkport.catalog.tables import Catalog
+from sparkport.catalog.tables import Catalog, Table
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
 from sparkport.spark.external.table import decoded_rows, exact_schema
 from sparkport.spark.query.explanations import without_places
@@ -24,8 +24,9 @@ from sparkport.spark.query.renaming import rewritten
 from sparkport.spark.query.result_names import name_given
 from sparkport.spark.query.runner import NAME, QueryRunner
 from sparkport.spark.query.session import read_json
+from sparkport.spark.query.shown_tables import ShownTables
 from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable
-from sparkport.spark.query.transaction_tables import bound_table, check_versions
+from sparkport.spark.query.transaction_tables import Columns, bound_table, check_versions
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.toolkit.bounded_cache import BoundedCache
@@ -70,18 +71,19 @@ class Query:
         """Return the columns of the query, which is analysed for it but not run."""
         check(call, Privilege.SQL)
         limited = _limit_time(call, self._max_seconds)
-        with self._limit(call):
-            return self._shown(self._analyse(limited, _text(parameters))[1])
+        with self._limit(call), ShownTables(with_rows=False) as shown:
+            return self._shown(self._analyse(limited, _text(parameters), shown)[1])
 
     def execute(self, call: Call, parameters: Sequence[Any], options: ScanOptions) -> pa.RecordBatchReader:
         """Run the query."""
         check(call, Privilege.SQL)
         sql, limited = _text(parameters), _limit_time(call, self._max_seconds)
+        tables = ShownTables(with_rows=True)
         with self._limit(call):
-            query, spark_schema = self._analyse(limited, sql)
+            query, spark_schema = self._analyse(limited, sql, tables)
         shown = self._shown(spark_schema)
         rows = self._runner.rows(limited, query, spark_schema, options)
-        reader = decoded_rows(self._within_limit(call, rows), spark_schema, options)
+        reader = decoded_rows(self._within_limit(call, rows, tables), spark_schema, options)
         if reader.schema.names == shown.names or options.columns is not None:
             return reader
         renamed = (batch.rename_columns(shown.names) for batch in reader)
@@ -91,8 +93,8 @@ class Query:
         """Return the plan of a query for people to read, without the places of files."""
         check(call, Privilege.SQL)
         limited = _limit_time(call, self._max_seconds)
-        with self._limit(call):
-            query, _ = self._analyse(limited, sql)
+        with self._limit(call), ShownTables(with_rows=False) as shown:
+            query, _ = self._analyse(limited, sql, shown)
             text = self._runner.explained(limited, query)
         return without_places(text, [table.root for table in query.tables])
 
@@ -102,7 +104,7 @@ class Query:
             plan: Plan = read_json(self._runner.parsed(_limit_time(call, self._max_seconds), sql))
         return plan
 
-    def _analyse(self, call: Call, sql: str) -> tuple[BoundQuery, str]:
+    def _analyse(self, call: Call, sql: str, shown: ShownTables) -> tuple[BoundQuery, str]:
         """Return a query with its tables, and its columns; what it means is remembered for the next time.
 
         Whoever reads the rows looks again whether they have these columns.
@@ -113,7 +115,7 @@ class Query:
             names = tuple(self._runner.table_names(call, sql))
             if is_short:
                 self._names.put(sql, names)
-        found = {named: bound_table(call, self._find(call, named.path), named) for named in names}
+        found = {named: self._bound(call, named, shown) for named in names}
         versions = {table: version for table, (*_, version) in found.values()}
         check_versions(tuple(versions))
         text = rewritten(sql, names, lambda named: _other_name(named.path, found[named][0]))
@@ -122,7 +124,7 @@ class Query:
         spark_schema = self._schemas.get(query)
         if spark_schema is None:
             spark_schema = self._runner.spark_schema(call, query)
-            if is_short:
+            if is_short and not shown:
                 self._schemas.put(query, spark_schema)
         return query, spark_schema
 
@@ -140,8 +142,10 @@ class Query:
             raise InvalidRequestError("the query has no columns that can be shown")
         return pa.schema([field.with_name(name) for field, name in zip(arrow_schema, names, strict=True)])
 
-    def _within_limit(self, call: Call, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with self._limit(call):
+    def _within_limit(
+        self, call: Call, rows: Iterator[pa.RecordBatch], tables: ShownTables
+    ) -> Iterator[pa.RecordBatch]:
+        with tables, self._limit(call):
             yield from rows
 
     @contextlib.contextmanager
@@ -156,8 +160,20 @@ class Query:
                 " (--query-timeout)"
             ) from error
 
-    def _find(self, call: Call, name: tuple[str, ...]) -> DeltaTable:
-        """Return the table of the warehouse that a name in a query means."""
+    def _bound(self, call: Call, named: NamedTable, shown: ShownTables) -> tuple[QueryTable, Columns]:
+        """Return the table of the warehouse that a name in a query means, and what its columns go by."""
+        seen = self._find(call, named.path)
+        part = partial(call, seen)
+        if part is not None:
+            table = shown.table(call, part, named)
+            return table, (table.schema, table.name, table.table_id, 0)
+        table_itself = unguarded(seen, Privilege.SELECT)
+        if not isinstance(table_itself, DeltaTable):
+            raise NotFoundError("table", ".".join(named.path))
+        return bound_table(call, table_itself, named)
+
+    def _find(self, call: Call, name: tuple[str, ...]) -> Table:
+        """Return the table of the warehouse that a name in a query means, as the caller may see it."""
         own = self._statement
         match name:
             case (table,):
@@ -171,10 +187,7 @@ class Query:
                 pass
             case _:
                 raise NotFoundError("table", ".".join(name))
-        seen = find_table(call, find_schema(call, view_of(call, self._catalog), schema), table)
-        delta_table = unguarded(seen, Privilege.SELECT)
-        assert isinstance(delta_table, DeltaTable)
-        return delta_table
+        return find_table(call, find_schema(call, view_of(call, self._catalog), schema), table)
 
 
 class DisabledQuery:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from sparkport.catalog.call import Call
+from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.tables import ConstrainedTable, Table, TableConstraints
 from sparkport.errors import NotFoundError
 from sparkport.spark.delta.log.actions import Metadata
 from sparkport.spark.delta.log.spark_fields import SparkField, SparkType, struct_fields
@@ -24,9 +27,9 @@ _SPARK_DEFAULT = "CURRENT_DEFAULT"
 _WORDS = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
-def described(table: DeltaTable) -> pa.Table:
-    """Return the columns in the words of Arrow, then comment and constraints."""
-    return pa.Table.from_pylist(list(_description(table)), DESCRIPTION)
+def described(call: Call, table: Table) -> pa.Table:
+    """Return the columns in the words of Arrow, then comment and constraints, as the caller sees them."""
+    return pa.Table.from_pylist(list(_description(call, table)), DESCRIPTION)
 
 
 def described_columns(columns: pa.Schema) -> pa.Table:
@@ -35,9 +38,9 @@ def described_columns(columns: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, DESCRIPTION)
 
 
-def described_column(table: DeltaTable, name: str) -> pa.Table:
+def described_column(call: Call, table: Table, name: str) -> pa.Table:
     """Return what is known of one column. Raises NotFoundError."""
-    columns = without_rowid(table.arrow_schema)
+    columns = without_rowid(current_arrow_schema(call, table))
     field = next((field for field in columns if field.name.lower() == name.lower()), None)
     if field is None:
         raise NotFoundError("column", name, columns.names)
@@ -72,11 +75,11 @@ def create_statement(table: DeltaTable) -> pa.Table:
     return pa.table([["\n".join(lines)]], schema=STATEMENT)
 
 
-def _description(table: DeltaTable) -> Iterable[dict[str, str | None]]:
-    yield from map(_column_row, without_rowid(table.arrow_schema))
+def _description(call: Call, table: Table) -> Iterable[dict[str, str | None]]:
+    yield from map(_column_row, without_rowid(current_arrow_schema(call, table)))
     if table.comment:
         yield _row("# Comment", table.comment)
-    constraints = table.constraints
+    constraints = table.constraints if isinstance(table, ConstrainedTable) else TableConstraints()
     if constraints.primary_key:
         yield _row("# Primary Key", ", ".join(constraints.primary_key))
     for key in constraints.unique_keys:

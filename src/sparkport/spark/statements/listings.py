@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.guards import Privilege, view_of
+from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
 from sparkport.errors import NotImplementedByServerError
 from sparkport.spark.functions.description import Detail, History
@@ -84,7 +85,7 @@ def listed(
             path = cursor.names()
             if cursor.skip("IN") or cursor.skip("FROM"):
                 path = (*cursor.names(), path[-1])
-            columns = without_rowid(names.table(path, Privilege.BROWSE).arrow_schema)
+            columns = without_rowid(current_arrow_schema(call, names.seen_table(path)))
             return pa.table({"col_name": columns.names}, _COLUMN_NAMES)
         case "DescribeDeltaHistory" | "DescribeDeltaDetailCommand":
             cursor.at += 1
@@ -113,10 +114,10 @@ def _described(call: Call, names: Names, cursor: Cursor, kind: str, queries: Exp
             cursor.at += 1
             cursor.skip("TABLE")
             _ = cursor.skip("EXTENDED") or cursor.skip("FORMATTED")
-            table = names.table(cursor.names(), Privilege.BROWSE)
+            seen = names.seen_table(cursor.names())
             column = cursor.name() if kind == "DescribeColumn" else None
             cursor.end()
-            return described(table) if column is None else described_column(table, column)
+            return described(call, seen) if column is None else described_column(call, seen, column)
         case "DescribeQueryCommand":
             cursor.at += 1
             cursor.skip("QUERY")

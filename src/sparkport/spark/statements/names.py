@@ -49,10 +49,15 @@ class Names:
 
         Raises NotFoundError and PermissionDeniedError.
         """
-        table = unguarded(self.seen_table(path), *privileges)
-        assert isinstance(table, DeltaTable)
-        return table
+        return delta_table(unguarded(self.seen_table(path), *privileges), path)
 
     def seen_table(self, path: tuple[str, ...]) -> Table:
         """Return the table of a name with its qualifiers as the caller may see it. Raises NotFoundError."""
         return find_table(self.call, self.schema(path[:-1]), path[-1])
+
+
+def delta_table(table: Table, path: tuple[str, ...]) -> DeltaTable:
+    """Return a table as one of the warehouse. Raises NotFoundError for one that is not in it."""
+    if not isinstance(table, DeltaTable):
+        raise NotFoundError("table", ".".join(path))
+    return table

@@ -7,12 +7,14 @@ import decimal
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkport.catalog.call import Call
+from sparkport.catalog.guards import GuardedTable
+from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.predicates import (
     And,
     Column,
@@ -24,10 +26,11 @@ from sparkport.catalog.predicates import (
     IsNull,
     Not,
 )
-from sparkport.catalog.scan import ScanOptions, ScanSlice, TimePoint, TimeUnit
+from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.scan import PlannedScan, ScanOptions, ScanSlice, TimePoint, TimeUnit
+from sparkport.catalog.tables import PlanningTable, VersionedTable
 from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.model.columns import ROWID_KEY, column_of
-from sparkport.spark.planned_scan import PlannedDeltaScan
 from sparkport.spark.statements.lowering import is_plain
 from sparkport.spark.statements.plain_select import (
     Compared,
@@ -61,11 +64,15 @@ _COMPARABLE: Mapping[str, type] = {
 }
 
 
+class Source(PlanningTable, VersionedTable, Protocol):
+    """What rows are read from: a table, or what a caller sees of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlainScan:
     """A scan that answers a statement: columns by their names in the table, and the columns of the answer."""
 
-    table: DeltaTable
+    table: Source
     options: ScanOptions
     names: tuple[str, ...]
     arrow_schema: pa.Schema
@@ -99,7 +106,7 @@ class PlainScan:
         reader = self._planned(call, pin).read(call, scan_slice)
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self._rows(reader))
 
-    def _planned(self, call: Call, pin: TimePoint | None) -> PlannedDeltaScan:
+    def _planned(self, call: Call, pin: TimePoint | None) -> PlannedScan:
         return self.table.plan_scan(call, replace(self.options, time_point=pin))
 
     def _rows(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -117,13 +124,25 @@ class PlainScan:
                     return
 
 
-def plain_scan(call: Call, table: DeltaTable, select: PlainSelect) -> PlainScan | None:
-    """Return the scan that answers a plain SELECT, None if only Spark knows what it means."""
+def plain_scan(
+    call: Call, table: DeltaTable, select: PlainSelect, part: GuardedTable | None = None
+) -> PlainScan | None:
+    """Return the scan that answers a plain SELECT, None if only Spark knows what it means.
+
+    `part` is what the caller sees of the table, if that is not all of it.
+    """
     fields = {
         field.name.lower(): field
         for field in table.versions.at(call, None).metadata.fields
         if ROWID_KEY not in field.metadata
     }
+    if part is not None:
+        shown = {field.name: field for field in without_rowid(current_arrow_schema(call, part))}
+        fields = {
+            name: replace(field, nullable=shown[field.name].nullable)
+            for name, field in fields.items()
+            if field.name in shown
+        }
     chosen = _chosen(fields, select)
     conditions = _typed(fields, select.conditions)
     if chosen is None or conditions is None:
@@ -136,7 +155,8 @@ def plain_scan(call: Call, table: DeltaTable, select: PlainSelect) -> PlainScan 
         filter=_hint(fields, [typed for typed in conditions if UNBOUND not in _values_of(typed[0])]),
         limit=select.limit if not conditions else None,
     )
-    return PlainScan(table, options, names, pa.schema(exact), conditions, select.limit)
+    source = table if part is None else cast("Source", part)
+    return PlainScan(source, options, names, pa.schema(exact), conditions, select.limit)
 
 
 def constant_rows(constants: Constants) -> pa.Table:

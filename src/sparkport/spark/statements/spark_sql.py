@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkport.catalog.call import Call
 from sparkport.catalog.ddl import DynamicCatalog
 from sparkport.catalog.functions import TableFunction
-from sparkport.catalog.guards import Privilege, check, view_of
+from sparkport.catalog.guards import Privilege, check, partial, unguarded, view_of
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
@@ -36,7 +36,7 @@ from sparkport.spark.statements.changes import (
 )
 from sparkport.spark.statements.definition_runs import DefinitionRuns
 from sparkport.spark.statements.listings import listed
-from sparkport.spark.statements.names import Names
+from sparkport.spark.statements.names import Names, delta_table
 from sparkport.spark.statements.plain_scans import UNBOUND, PlainScan, constant_rows, plain_scan
 from sparkport.spark.statements.plain_select import Constants, parse_plain
 from sparkport.spark.statements.several import run_several
@@ -193,10 +193,12 @@ class SparkSql:
         if select is None or isinstance(select, Constants):
             return None if select is None else constant_rows(select)
         try:
-            table = Names(call, self._catalog, statement).table(select.path, Privilege.SELECT)
+            seen = Names(call, self._catalog, statement).seen_table(select.path)
+            part = partial(call, seen)
+            table = delta_table(part.behind if part else unguarded(seen, Privilege.SELECT), select.path)
         except SparkportError:
             return None  # Spark's way says what is wrong
-        return plain_scan(call, table, select)
+        return plain_scan(call, table, select, part)
 
     def _column_types(self, call: Call, names: frozenset[str]) -> dict[str, pa.DataType]:
         """Return the types of columns by their names, of tables with these names whose logs can be read."""
