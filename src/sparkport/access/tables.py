@@ -95,6 +95,9 @@ class GuardedTableBase:
         self._schema = schema
         self._scope = scope
         self._named = table.name
+        # Of the last columns that were asked for, and under which name: they rarely change.
+        self._last_shape: tuple[str, pa.Schema, Shape] | None = None
+        self._last_policies: tuple[str, tuple[str, ...]] | None = None
 
     def is_for(self, table: Table, schema: str) -> bool:
         """Return whether it guards this table, under this name."""
@@ -125,9 +128,13 @@ class GuardedTableBase:
     @property
     def policies(self) -> tuple[str, ...]:
         """The row filters and masks that apply to the caller, by their lines in the access file."""
-        rights, path = self._scope.rights, (self._scope.catalog, self._schema, self.name)
-        filters = [f"filter at line {one.line}" for one in rights.filters(path)]
-        return (*filters, *(f"mask at line {one.line}" for one in rights.masks_in(path)))
+        name, known = self.name, self._last_policies
+        if known is None or known[0] != name:
+            rights, path = self._scope.rights, (self._scope.catalog, self._schema, name)
+            filters = [f"filter at line {one.line}" for one in rights.filters(path)]
+            masks = [f"mask at line {one.line}" for one in rights.masks_in(path)]
+            self._last_policies = known = name, (*filters, *masks)
+        return known[1]
 
     @property
     def behind(self) -> Table:
@@ -160,7 +167,11 @@ class GuardedTableBase:
 
     def shape(self, arrow_schema: pa.Schema) -> Shape:
         """Return what the caller sees of the columns of the newest state."""
-        return shape_of(self._scope, self._schema, self.name, arrow_schema)
+        name, known = self.name, self._last_shape
+        if known is None or known[0] != name or known[1] is not arrow_schema:
+            shape = shape_of(self._scope, self._schema, name, arrow_schema)
+            self._last_shape = known = name, arrow_schema, shape
+        return known[2]
 
     def shape_at(self, call: Call, time_point: TimePoint | None, arrow_schema: pa.Schema) -> Shape:
         """Return what the caller sees of the columns of a state.
