@@ -24,7 +24,19 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.ca = folder / f"{name}.pem"
         usage = x509.BasicConstraints(ca=True, path_length=None)
+        signs = x509.KeyUsage(
+            digital_signature=False,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=True,
+            crl_sign=True,
+            encipher_only=False,
+            decipher_only=False,
+        )
         builder = self._builder(self._name, self._key.public_key()).add_extension(usage, critical=True)
+        builder = builder.add_extension(signs, critical=True)
         self.ca.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
 
     def sign(self, name: str) -> tuple[Path, Path]:
@@ -44,6 +56,7 @@ class Authority:
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
+        # Python 3.13 and later want both key identifiers, as RFC 5280 does.
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -52,6 +65,10 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
         )
 
 

@@ -157,11 +157,11 @@ def test_oldest_version_of_tls_is_1_2(
     context.maximum_version = newest
     context.set_alpn_protocols(["h2"])
 
-    assert _handshakes(server, context) is is_accepted
+    assert _handshakes(server.location, context) is is_accepted
 
 
-def _handshakes(server: sparkport.Server, context: ssl.SSLContext) -> bool:
-    host, _, port = server.location.removeprefix("grpc+tls://").rpartition(":")
+def _handshakes(location: str, context: ssl.SSLContext) -> bool:
+    host, _, port = location.removeprefix("grpc+tls://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as plain:
         try:
             with context.wrap_socket(plain, server_hostname=host):
@@ -316,8 +316,13 @@ def test_command_makes_a_pair_that_a_server_takes(tmp_path: Path) -> None:
         token = server.text.partition("auth_token '")[2].partition("'")[0]
         with sparkport.connect(location, token=token, tls_ca=cert) as client:
             tables = client.tables()
+        strict = ssl.create_default_context(cafile=str(cert))
+        strict.set_alpn_protocols(["h2"])
+        strict.verify_flags |= ssl.VERIFY_X509_STRICT  # as Python does from 3.13 on
+        is_accepted = _handshakes(location, strict)
 
     assert codes == {0, 2}
+    assert is_accepted
     assert mode == 0o600
     assert location.startswith("grpc+tls://")
     assert f"LOCATION '{location}'" in server.text

@@ -161,6 +161,8 @@ def _fetch(url: str) -> Keys:
         with opener.open(url, timeout=_FETCH_SECONDS) as answer:
             content: bytes = answer.read(_MAX_BYTES + 1)
     except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it is the answer too, with the connection
         raise ConfigError(f"the keys at '{url}' cannot be fetched: {error}") from error
     if len(content) > _MAX_BYTES:
         raise ConfigError(f"the keys at '{url}' have more than {_MAX_BYTES} bytes")
