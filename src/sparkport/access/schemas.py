@@ -22,7 +22,7 @@ from sparkport.catalog.ddl import (
     TaggedSchema,
 )
 from sparkport.catalog.functions import ScalarFunction, TableFunction, TableInOutFunction
-from sparkport.catalog.guards import Privilege
+from sparkport.catalog.guards import DerivedTable, Privilege
 from sparkport.catalog.lookup import same_but_for_case
 from sparkport.catalog.scan import TimePoint
 from sparkport.catalog.tables import Catalog, Schema, Table
@@ -86,6 +86,8 @@ class _Guarded:
         return self._scope.allow(Privilege.EXECUTE, Kind.FUNCTION, self.name, function)
 
     def _guarded(self, table: Table) -> Table:
+        if isinstance(table, DerivedTable):
+            table = table.seen_in(self._view)
         return guarded_table(table, self.name, self._scope)
 
 

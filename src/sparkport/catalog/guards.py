@@ -62,6 +62,16 @@ class GuardedTable(Table, Protocol):
 
 
 @runtime_checkable
+class DerivedTable(Protocol):
+    """A table whose rows come from other tables that it looks up when it is read: a view of an engine."""
+
+    @abstractmethod
+    def seen_in(self, catalog: Catalog) -> Table:
+        """Return the table for a caller who sees those others in this catalog, with the caller's rights."""
+        raise NotImplementedError
+
+
+@runtime_checkable
 class GuardedCatalog(Catalog, Protocol):
     """A catalog as a caller may see it."""
 

@@ -52,6 +52,11 @@ class DeltaTable(WholeStatements, DynamicTable):
         return self.versions.schema
 
     @property
+    def path(self) -> tuple[str, str]:
+        """Schema and name."""
+        return self.schema, self.name
+
+    @property
     def root(self) -> str:
         """The table's folder."""
         return self.versions.root

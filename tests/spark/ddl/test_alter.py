@@ -196,7 +196,7 @@ def test_table_of_another_is_altered_as_far_as_it_can_be(schema: SparkSchema, sp
         f"CREATE TABLE {target} (a INT, part STRING, c INT) USING delta PARTITIONED BY (part)"
     ).collect()
     spark.sql(f"INSERT INTO {target} VALUES (1, 'x', 5), (2, 'y', 6)").collect()
-    table = schema.table(Call(), "plain")
+    table = schema.delta_table(Call(), "plain")
     assert table is not None
     for change in (RenameColumn("a", "b"), RemoveColumn("a")):
         with pytest.raises(PreconditionError, match=r"set its property delta\.columnMapping\.mode to 'name'"):

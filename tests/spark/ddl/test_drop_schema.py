@@ -46,7 +46,7 @@ def test_table_of_the_same_name_stays(lake: SparkCatalog, name: str) -> None:
     assert isinstance(default, SparkSchema)
     made(default, ROWS, name=name)
     lake.drop_schema(Call(), name, DropSchemaOptions())
-    table = default.table(Call(), name)
+    table = default.delta_table(Call(), name)
 
     assert table is not None
     assert rows(table) == LISTED

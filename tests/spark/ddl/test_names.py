@@ -152,7 +152,7 @@ def test_schemas_and_tables_of_all_names_beside_each_other(catalog: SparkCatalog
         schema = catalog.schema(call, changed(name, "\u2020"))
         assert isinstance(schema, SparkSchema)
         tables = {table.name: table for table in schema.tables(call)}
-        first, second = schema.table(call, changed(name, "+")), schema.table(call, name)
+        first, second = schema.delta_table(call, changed(name, "+")), schema.delta_table(call, name)
         assert first is not None
         assert second is not None
         told = (schema.comment, first.comment, set(tables), rows(first), rows(second))

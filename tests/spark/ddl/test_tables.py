@@ -20,8 +20,8 @@ from sparkport.catalog import (
     TableDescription,
 )
 from sparkport.errors import AlreadyExistsError, NotFoundError
+from sparkport.spark.catalog.catalog import SparkCatalog
 from sparkport.spark.catalog.schema import SparkSchema
-from sparkport.spark.catalog.tables import WarehouseTables
 from sparkport.spark.engine import Engine
 from sparkport.spark.session.host import SparkHost
 from sparkport.spark.table import DeltaTable
@@ -75,7 +75,9 @@ def test_metadata_outlives_the_server(schema: SparkSchema, spark_host: SparkHost
     table = made(schema, ROWS.replace_schema_metadata(metadata), CreateTableOptions(comment="hi"))
     plain = made(schema, ROWS, CreateTableOptions(comment="hi"), "plain")
     engine = Engine(spark_host)
-    restarted = SparkSchema(schema.name, WarehouseTables(engine)).table(Call(), "t")
+    again = SparkCatalog(engine).schema(Call(), schema.name)
+    assert isinstance(again, SparkSchema)
+    restarted = again.delta_table(Call(), "t")
 
     assert restarted is not None
     assert restarted.arrow_schema.metadata == metadata

@@ -57,7 +57,7 @@ def found(lake: SparkCatalog, schema: str, name: str) -> DeltaTable:
     """Return a table that is there."""
     within = lake.schema(Call(), schema)
     assert isinstance(within, SparkSchema)
-    table = within.table(Call(), name)
+    table = within.delta_table(Call(), name)
     assert table is not None
     return table
 

@@ -60,7 +60,7 @@ def test_a_created_table_has_all_that_was_declared(
     for broken in ("(1, 1)", "(2, -1)", "(NULL, 1)"):
         with pytest.raises(ConstraintViolationError):
             run(f"INSERT INTO {name} (id, price) VALUES {broken}")
-    table = schema.table(Call(), "declared")
+    table = schema.delta_table(Call(), "declared")
 
     assert table is not None
     assert table.arrow_schema.types[:4] == [
@@ -126,7 +126,7 @@ def test_a_table_is_made_again_from_its_own_statement(
     )
     ((text,),) = _rows(catalog, f"SHOW CREATE TABLE {name}")
     run(str(text).replace("the original", "the copy"))
-    original, copy = schema.table(Call(), "the original"), schema.table(Call(), "the copy")
+    original, copy = schema.delta_table(Call(), "the original"), schema.delta_table(Call(), "the copy")
 
     assert original is not None
     assert copy is not None
@@ -188,7 +188,7 @@ def test_a_partitioned_table_is_like_others(catalog: SparkCatalog, schema: Spark
     with pytest.raises(ConstraintViolationError):
         run(f"INSERT INTO {name} VALUES (1, NULL, NULL)")
     copied = run(f"CREATE TABLE {name}_2 PARTITIONED BY (day) AS SELECT a, day FROM {name}")
-    table = schema.table(Call(), "partitioned")
+    table = schema.delta_table(Call(), "partitioned")
 
     assert table is not None
     assert table.versions.header().metadata.partition_columns == ("day", "p q")
@@ -263,4 +263,4 @@ def test_what_is_not_offered_is_refused(catalog: SparkCatalog, schema: SparkSche
     with pytest.raises((NotImplementedByServerError, InvalidRequestError, NotFoundError)):
         catalog.update_sql(Call(), statement, None)
 
-    assert schema.table(Call(), "refused") is None
+    assert schema.delta_table(Call(), "refused") is None

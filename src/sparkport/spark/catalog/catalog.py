@@ -29,6 +29,7 @@ from sparkport.errors import (
 )
 from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.catalog.tables import WarehouseTables, same_name
+from sparkport.spark.catalog.views import WarehouseViews
 from sparkport.spark.commit.folder_lock import exclusive
 from sparkport.spark.commit.staging import new_folder
 from sparkport.spark.ddl import undrop
@@ -51,6 +52,7 @@ from sparkport.spark.functions.catalog_functions import (
 from sparkport.spark.functions.dropped import UndropTable
 from sparkport.spark.statements.spark_sql import SparkSql, is_definition
 from sparkport.spark.statements.tokens import first_word
+from sparkport.spark.statements.view_runs import ViewRuns
 from sparkport.spark.user_functions import SparkScalars
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.spark.warehouse.trash import DroppedTable
@@ -74,8 +76,10 @@ class SparkCatalog(DynamicCatalog):
         undrop = UndropTable(self.find_dropped, self.undrop)
         query = spark_sql(engine, self, switches, self._scalars)
         self.functions: tuple[TableFunction, ...] = catalog_functions(engine, self, switches, query, undrop)
-        self._sql = SparkSql(self, query, self.functions)
-        self.tables = WarehouseTables(engine)
+        views = WarehouseViews(engine, query)
+        self.tables = WarehouseTables(engine, views)
+        view_runs = ViewRuns(self, views.store, self.tables.changing)
+        self._sql = SparkSql(self, query, self.functions, view_runs)
 
     @property
     def transactions(self) -> TransactionManager:
@@ -131,7 +135,8 @@ class SparkCatalog(DynamicCatalog):
         """Return a number that rises with every commit to any table, whoever makes it."""
         call.check()
         listing = self.engine.warehouse.listing()
-        return CatalogVersion(listing.version + self.engine.transactions.expirations())
+        views = self.tables.views.store.version()
+        return CatalogVersion(listing.version + self.engine.transactions.expirations() + views)
 
     def create_schema(self, call: Call, name: str, options: CreateSchemaOptions) -> SparkSchema:
         """Create an empty schema."""
@@ -165,7 +170,8 @@ class SparkCatalog(DynamicCatalog):
                 raise UnsupportedOperationError("schema", schema.name, "DROP")
             folders = self.engine.warehouse.schema_folders(schema.name)
             roots = {name: entry.root for name, entry in entries.items()}
-            check_droppable(schema.name, folders, roots, cascade=options.cascade)
+            views = self.tables.views.tables(schema.name)
+            check_droppable(schema.name, folders, roots, tuple(views), cascade=options.cascade)
             for root in roots.values():
                 check_no_table_inside(root)
             tables = [self.tables.table(entry) for entry in entries.values()]
@@ -175,10 +181,11 @@ class SparkCatalog(DynamicCatalog):
                 # Another server may be faster.
                 with contextlib.suppress(NotFoundError), exclusive(call, table.root, str(table)):
                     self.tables.drop(table)
+            self.tables.views.drop_all(call, schema.name)
             for folder in folders:
                 hidden = Path(new_folder(self.engine.staging))
                 remove_schema_folder(schema.name, folder, self.engine.trash, hidden)
-        return len(entries)
+        return len(entries) + len(views)
 
     def find_dropped(self, call: Call, schema: str, name: str) -> DroppedTable:
         """Return the table of that name that was dropped last. Raises what `undrop.find` does."""
@@ -187,6 +194,7 @@ class SparkCatalog(DynamicCatalog):
     def undrop(self, call: Call, schema: str, name: str) -> DroppedTable:
         """Bring back the table of that name that was dropped last. Raises what `undrop.restore` does."""
         with self.tables.changing(call):
+            self.tables.views.check_free(schema, name)
             dropped, root = undrop.restore(call, self.engine, self, schema, name)
             self.tables.forget(root)
         return dropped

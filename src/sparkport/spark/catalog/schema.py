@@ -32,6 +32,7 @@ from sparkport.spark.ddl.create import new_table, replace_delta, schema_details
 from sparkport.spark.functions.catalog_functions import COMMENT, SCHEMA
 from sparkport.spark.storage.filesystem import is_local
 from sparkport.spark.table import DeltaTable
+from sparkport.spark.views.table import ViewTable
 from sparkport.spark.warehouse.listing import TableEntry
 
 
@@ -61,12 +62,21 @@ class SparkSchema(RevertibleSchema):
         return dict(self._details().get("tags", {}))
 
     def tables(self, call: Call) -> Sequence[Table]:
-        """Return all tables whose log can be read; asking for another one tells what is wrong with it."""
+        """Return all views, and tables whose log can be read; asking for another one tells why it cannot."""
         call.check()
-        tables = [(self._tables.table(entry), entry.version) for entry in self._entries().values()]
-        return [table for table, version in tables if table.is_readable(call, version)]
+        entries = self._entries()
+        tables = [(self._tables.table(entry), entry.version) for entry in entries.values()]
+        views = self._tables.views.tables(self._name)
+        return [
+            *(table for table, version in tables if table.is_readable(call, version)),
+            *(view for name, view in views.items() if same_name(name, entries) is None),
+        ]
 
-    def table(self, call: Call, name: str) -> DeltaTable | None:
+    def table(self, call: Call, name: str) -> DeltaTable | ViewTable | None:
+        """Return the table or view of that name, in any letter case, or None."""
+        return self.delta_table(call, name) or self._tables.views.table(self._name, name)
+
+    def delta_table(self, call: Call, name: str) -> DeltaTable | None:
         """Return the table of that name, in any letter case, or None."""
         call.check()
         entry = self._tables.engine.warehouse.table(self._name, name)
@@ -101,7 +111,8 @@ class SparkSchema(RevertibleSchema):
             schemas = engine.warehouse.listing().schemas
             if same_name(self._name, schemas) is None and not self._has_functions:
                 raise NotFoundError("schema", self._name, schemas)
-            existing = self.table(call, name)
+            self._tables.views.check_free(self._name, name)
+            existing = self.delta_table(call, name)
             if existing is not None:
                 match options.on_conflict:
                     case OnConflict.IGNORE:
@@ -120,7 +131,7 @@ class SparkSchema(RevertibleSchema):
                     engine.jobs.run(call, path, while_writing(root, path, work))
                     if existing.name != name and is_local(root):
                         tables.move(call, existing, name)
-        table = self.table(call, name)
+        table = self.delta_table(call, name)
         if table is None:  # others have dropped it already
             raise NotFoundError("table", path)
         table.versions.make_durable()
@@ -130,8 +141,12 @@ class SparkSchema(RevertibleSchema):
         """Drop a table and its files."""
         self._tables.engine.transactions.refuse_in_staged(call, "DROP TABLE")
         with self._tables.changing(call):
-            table = self.table(call, name)
+            table = self.delta_table(call, name)
             if table is None:
+                if self._tables.views.table(self._name, name) is not None:
+                    raise UnsupportedOperationError(
+                        "view", f"{self._name}.{name}", "DROP TABLE: use DROP VIEW"
+                    )
                 if options.ignore_not_found:
                     return
                 raise NotFoundError("table", f"{self._name}.{name}", self._entries())
@@ -141,7 +156,7 @@ class SparkSchema(RevertibleSchema):
     def revert_create(self, call: Call, name: str, made: TimePoint) -> bool:
         """Drop a table and its files if nobody has changed it since it was created."""
         with self._tables.changing(call):
-            table = self.table(call, name)
+            table = self.delta_table(call, name)
             if table is None:
                 return False
             with table.versions.lock.exclusive(call), exclusive(call, table.root, str(table)):

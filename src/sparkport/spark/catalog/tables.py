@@ -19,6 +19,7 @@ from sparkport.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
+from sparkport.spark.catalog.views import WarehouseViews
 from sparkport.spark.commit.folder_lock import exclusive, while_writing
 from sparkport.spark.commit.read_write_lock import ReadWriteLock
 from sparkport.spark.ddl.create import NewTable, create_delta, move_folder
@@ -39,8 +40,9 @@ _log = structlog.get_logger("sparkport.spark")
 class WarehouseTables:
     """The tables of one engine's warehouse. Safe to use from many threads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, views: WarehouseViews) -> None:
         self.engine = engine
+        self.views = views
         self._ddl = ReadWriteLock()
         self._lock = threading.Lock()
         self._tables: dict[str, DeltaTable] = {}
@@ -127,6 +129,7 @@ class WarehouseTables:
             taken = same_name(name, entries)
             if taken not in {None, table.name}:
                 raise AlreadyExistsError("table", f"{table.schema}.{name}")
+            self.views.check_free(table.schema, name)
             if not is_local(table.root):
                 raise UnsupportedOperationError("table", str(table), "RENAME in an object store")
             if name != table.name:

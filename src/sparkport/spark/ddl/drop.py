@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import structlog
@@ -130,16 +130,19 @@ def check_free(root: str, table: str) -> None:
         )
 
 
-def check_droppable(schema: str, folders: Collection[str], tables: dict[str, str], *, cascade: bool) -> None:
-    """Check that a schema can be dropped; `tables` are the roots of its tables by name.
+def check_droppable(
+    schema: str, folders: Collection[str], tables: dict[str, str], views: Sequence[str], *, cascade: bool
+) -> None:
+    """Check that a schema can be dropped; `tables` are the roots of its tables by name, `views` names.
 
-    Raises SchemaNotEmptyError if there are tables and no `cascade`, or other files in its folders, and
-    PreconditionError if a folder is a symbolic link.
+    Raises SchemaNotEmptyError if there are tables or views and no `cascade`, or other files in its folders,
+    and PreconditionError if a folder is a symbolic link.
     """
     roots = frozenset(tables.values())
     others = [path for folder in folders for path in _foreign_entries(folder, roots)]
-    if others or (tables and not cascade):
-        raise SchemaNotEmptyError(schema, [] if cascade else list(tables), others)
+    inside = [*tables, *views]
+    if others or (inside and not cascade):
+        raise SchemaNotEmptyError(schema, [] if cascade else inside, others)
     if any(os.path.islink(folder) for folder in folders if is_local(folder)):  # noqa: PTH114
         raise PreconditionError(
             f"cannot drop schema '{schema}': its folder is a symbolic link; remove the link by hand"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.sql import SqlStatement
 from sparkport.catalog.tables import Catalog, Table
 from sparkport.errors import DeadlineExceededError, InvalidRequestError, NotFoundError, PreconditionError
+from sparkport.spark.delta.log.spark_fields import SparkField, struct_fields
 from sparkport.spark.external.table import decoded_rows, exact_schema
+from sparkport.spark.model.columns import ROWID_KEY
 from sparkport.spark.query.explanations import without_places
 from sparkport.spark.query.renaming import rewritten
 from sparkport.spark.query.result_names import name_given
@@ -27,6 +30,7 @@ from sparkport.spark.query.session import read_json
 from sparkport.spark.query.shown_tables import ShownTables
 from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable
 from sparkport.spark.query.transaction_tables import Columns, bound_table, check_versions
+from sparkport.spark.query.view_texts import table_behind, with_views_inside
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.toolkit.bounded_cache import BoundedCache
@@ -98,6 +102,33 @@ class Query:
             text = self._runner.explained(limited, query)
         return without_places(text, [table.root for table in query.tables])
 
+    def for_view(self, call: Call, sql: str, view: tuple[str, str]) -> tuple[str, Sequence[SparkField]]:
+        """Return a query with the schema in the name of each table, and its columns.
+
+        Raises InvalidRequestError if it reads `view`, which is to have it.
+        """
+        check(call, Privilege.SQL)
+        limited = _limit_time(call, self._max_seconds)
+        with self._limit(call):
+            paths = {
+                named: table_behind(self._find(limited, named.path), named).path
+                for named in self._table_names(limited, sql)
+            }
+            whole = rewritten(sql, tuple(paths), paths.get)
+            with_views_inside(
+                whole,
+                lambda text: self._table_names(limited, text),
+                lambda path: self._find(limited, path),
+                new=view,
+            )
+            with ShownTables(with_rows=False) as shown:
+                _, spark_schema = self._analyse(limited, whole, shown)
+        fields = [f for f in struct_fields(json.loads(spark_schema)) if ROWID_KEY not in f.metadata]
+        twice = next((name_given(f.name) for f in fields if name_given(f.name) != f.name), None)
+        if twice is not None:
+            raise _two_columns("view", twice)
+        return whole, fields
+
     def parse(self, call: Call, sql: str) -> Plan:
         """Return the plan of any statement, which is parsed and nothing else."""
         with self._limit(call):
@@ -109,24 +140,29 @@ class Query:
 
         Whoever reads the rows looks again whether they have these columns.
         """
-        is_short = len(sql) <= _MAX_REMEMBERED_LENGTH
-        names = self._names.get(sql)
-        if names is None:
-            names = tuple(self._runner.table_names(call, sql))
-            if is_short:
-                self._names.put(sql, names)
-        found = {named: self._bound(call, named, shown) for named in names}
+        sql, tables = with_views_inside(
+            sql, lambda text: self._table_names(call, text), lambda path: self._find(call, path)
+        )
+        found = {named: self._bound(call, named, table, shown) for named, table in tables.items()}
         versions = {table: version for table, (*_, version) in found.values()}
         check_versions(tuple(versions))
-        text = rewritten(sql, names, lambda named: _other_name(named.path, found[named][0]))
+        text = rewritten(sql, tuple(found), lambda named: _other_name(named.path, found[named][0]))
         time_zone = self._statement.time_zone if self._statement else ""
         query = BoundQuery(text, tuple(versions), time_zone, tuple(versions.values()))
         spark_schema = self._schemas.get(query)
         if spark_schema is None:
             spark_schema = self._runner.spark_schema(call, query)
-            if is_short and not shown:
+            if len(sql) <= _MAX_REMEMBERED_LENGTH and not shown:
                 self._schemas.put(query, spark_schema)
         return query, spark_schema
+
+    def _table_names(self, call: Call, sql: str) -> tuple[NamedTable, ...]:
+        names = self._names.get(sql)
+        if names is None:
+            names = tuple(self._runner.table_names(call, sql))
+            if len(sql) <= _MAX_REMEMBERED_LENGTH:
+                self._names.put(sql, names)
+        return names
 
     def _shown(self, spark_schema: str) -> pa.Schema:
         arrow_schema = exact_schema(spark_schema)
@@ -135,9 +171,7 @@ class Query:
             (name for name, made in zip(names, arrow_schema.names, strict=True) if name != made), None
         )
         if twice is not None and self._statement is None:
-            raise InvalidRequestError(
-                f"the query has two columns named '{twice}': give one another name with AS"
-            )
+            raise _two_columns("query", twice)
         if not names:
             raise InvalidRequestError("the query has no columns that can be shown")
         return pa.schema([field.with_name(name) for field, name in zip(arrow_schema, names, strict=True)])
@@ -160,9 +194,10 @@ class Query:
                 " (--query-timeout)"
             ) from error
 
-    def _bound(self, call: Call, named: NamedTable, shown: ShownTables) -> tuple[QueryTable, Columns]:
-        """Return the table of the warehouse that a name in a query means, and what its columns go by."""
-        seen = self._find(call, named.path)
+    def _bound(
+        self, call: Call, named: NamedTable, seen: Table, shown: ShownTables
+    ) -> tuple[QueryTable, Columns]:
+        """Return what a name in a query stands for, and what its columns go by."""
         part = partial(call, seen)
         if part is not None:
             table = shown.table(call, part, named)
@@ -173,7 +208,7 @@ class Query:
         return bound_table(call, table_itself, named)
 
     def _find(self, call: Call, name: tuple[str, ...]) -> Table:
-        """Return the table of the warehouse that a name in a query means, as the caller may see it."""
+        """Return the table or view that a name in a query means, as the caller may see it."""
         own = self._statement
         match name:
             case (table,):
@@ -221,6 +256,12 @@ class DisabledQuery:
         self.schema_for_parameters(call, [sql])
         return ""
 
+    def for_view(self, call: Call, sql: str, view: tuple[str, str]) -> tuple[str, Sequence[SparkField]]:
+        """Refuse."""
+        del view
+        self.schema_for_parameters(call, [sql])
+        return sql, ()
+
     def parse(self, call: Call, sql: str) -> Plan:
         """Refuse."""
         self.schema_for_parameters(call, [sql])
@@ -240,6 +281,10 @@ def _limit_time(call: Call, max_seconds: float) -> Call:
     )
     call.on_cancel(limited.cancel)
     return limited
+
+
+def _two_columns(what: str, name: str) -> InvalidRequestError:
+    return InvalidRequestError(f"the {what} has two columns named '{name}': give one another name with AS")
 
 
 def _text(parameters: Sequence[Any]) -> str:

@@ -18,18 +18,19 @@ _TIME_TRAVEL = frozenset({"FOR", "SYSTEM_TIME", "SYSTEM_VERSION", "TIMESTAMP", "
 
 
 def rewritten(
-    sql: str, names: Sequence[NamedTable], replacement: Callable[[NamedTable], tuple[str, ...] | None]
+    sql: str, names: Sequence[NamedTable], replacement: Callable[[NamedTable], tuple[str, ...] | str | None]
 ) -> str:
-    """Return a query with other names for some of its tables, which keep their old names as aliases."""
+    """Return a query with other names or queries for some of its tables; their names become aliases."""
     parts: list[str] = []
     end = 0
     for named in sorted(set(names), key=lambda named: named.start):
-        path = replacement(named)
-        if path is None:
+        other = replacement(named)
+        if other is None:
             continue
         stop = named.stop + 1
-        text = quoted(*path)
-        if path[-1] != named.path[-1] and not _has_alias(sql[stop:]):
+        text = other if isinstance(other, str) else quoted(*other)
+        keeps_name = not isinstance(other, str) and other[-1] == named.path[-1]
+        if not keeps_name and not _has_alias(sql[stop:]):
             text += f" AS {quoted(named.path[-1])}"
         parts += [sql[end : named.start], text]
         end = stop

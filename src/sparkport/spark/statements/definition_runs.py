@@ -1,4 +1,4 @@
-"""Run CREATE, DROP, ALTER, OPTIMIZE and VACUUM: through the catalog's own DDL and functions."""
+"""Run CREATE, DROP, ALTER, OPTIMIZE and VACUUM: through the catalog's own DDL, views and functions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from sparkport.catalog.dml import committed
 from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.guards import Privilege, unguarded, view_of
 from sparkport.catalog.scan import ScanOptions
-from sparkport.catalog.tables import VersionedTable
+from sparkport.catalog.tables import Table, VersionedTable
 from sparkport.errors import (
     AlreadyExistsError,
     InvalidRequestError,
     NotFoundError,
     NotImplementedByServerError,
     SparkportError,
+    UnsupportedOperationError,
 )
 from sparkport.spark.functions.maintenance import Optimize, Vacuum
 from sparkport.spark.query.function import Plan
@@ -43,6 +44,8 @@ from sparkport.spark.statements.definitions import (
 from sparkport.spark.statements.function_calls import run_function
 from sparkport.spark.statements.names import Names
 from sparkport.spark.statements.tokens import cursor_of
+from sparkport.spark.statements.view_runs import KINDS as VIEW_KINDS
+from sparkport.spark.statements.view_runs import DefinitionQueries, ViewRuns
 from sparkport.spark.table import DeltaTable
 from sparkport.sql.tokens import Cursor
 from sparkport.toolkit.replacing import replace_table, staged_name
@@ -55,42 +58,46 @@ _WEEK = 168.0
 class DefinitionRuns:
     """Runs definitions on a catalog."""
 
-    def __init__(self, catalog: DynamicCatalog, functions: Sequence[TableFunction]) -> None:
+    def __init__(self, catalog: DynamicCatalog, functions: Sequence[TableFunction], views: ViewRuns) -> None:
         self._catalog = catalog
         self._functions = functions
+        self._views = views
 
-    def run(self, call: Call, queries: Queries, names: Names, sql: str, plan: Plan) -> int:
+    def run(self, call: Call, queries: DefinitionQueries, names: Names, sql: str, plan: Plan) -> int:
         """Run one definition, and return how many rows it has written."""
         cursor = cursor_of(sql)
         kind = kind_of(plan)
         if kind in _CREATE_TABLE:
             return _create_table(call, queries, names, cursor, plan)
-        if kind == "CreateNamespace":
+        if kind in VIEW_KINDS:
+            self._views.run(call, queries, names, cursor, plan)
+        elif cursor.skip("ALTER", "VIEW"):
+            if kind != "RenameTable":
+                raise NotImplementedByServerError("ALTER VIEW is offered with AS and RENAME TO")
+            self._views.rename(call, names, cursor)
+        elif kind == "CreateNamespace":
             self._create_schema(call, names, cursor)
         elif kind == "DropNamespace":
             self._drop_schema(call, names, cursor)
         elif kind == "DropTable":
             _drop_table(call, names, cursor)
         elif cursor.skip("ALTER", "TABLE"):
-            table = names.seen_table(cursor.names())
+            table = _dynamic(names.seen_table(cursor.names()))
             changes = table_changes(cursor, plan)
             if len(changes) > 1:
                 raise NotImplementedByServerError("ALTER TABLE changes one column at a time")
-            assert isinstance(table, DynamicTable)
             table.alter(call, changes[0])
         elif kind == "CommentOnTable":
             cursor.expect("COMMENT", "ON", "TABLE")
-            table = names.seen_table(cursor.names())
-            assert isinstance(table, DynamicTable)
-            table.alter(call, table_comment(plan))
+            _dynamic(names.seen_table(cursor.names())).alter(call, table_comment(plan))
         elif cursor.skip("OPTIMIZE"):
-            table = names.table(cursor.names(), Privilege.ALTER)
+            optimized = names.table(cursor.names(), Privilege.ALTER)
             cursor.end()
-            run_function(call, self._functions, Optimize.name, [str(table)])
+            run_function(call, self._functions, Optimize.name, [str(optimized)])
         elif cursor.skip("VACUUM"):
-            table = names.table(cursor.names(), Privilege.ALTER)
+            vacuumed = names.table(cursor.names(), Privilege.ALTER)
             hours = _hours(cursor)
-            run_function(call, self._functions, Vacuum.name, [str(table), hours])
+            run_function(call, self._functions, Vacuum.name, [str(vacuumed), hours])
         else:
             raise NotImplementedByServerError(f"statements of the kind {kind} are not offered")
         return 0
@@ -123,6 +130,12 @@ class DefinitionRuns:
         catalog = view_of(call, self._catalog)
         assert isinstance(catalog, DynamicCatalog)
         return catalog
+
+
+def _dynamic(table: Table) -> DynamicTable:
+    if not isinstance(table, DynamicTable):
+        raise UnsupportedOperationError("view", table.name, "ALTER TABLE, which is for tables")
+    return table
 
 
 def _create_table(call: Call, queries: Queries, names: Names, cursor: Cursor, plan: Plan) -> int:

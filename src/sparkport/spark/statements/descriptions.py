@@ -18,6 +18,8 @@ from sparkport.spark.model.constraints import all_constraints
 from sparkport.spark.sql_names import literal, quoted
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.types import DEFAULT_KEY
+from sparkport.spark.views.definition import ViewDefinition
+from sparkport.spark.views.table import ViewTable
 
 DESCRIPTION = pa.schema([("col_name", pa.string()), ("data_type", pa.string()), ("comment", pa.string())])
 COLUMN = pa.schema([("info_name", pa.string()), ("info_value", pa.string())])
@@ -59,11 +61,13 @@ def properties(table: DeltaTable, key: str | None) -> pa.Table:
     return pa.table([list(found), list(found.values())], schema=PROPERTIES)
 
 
-def create_statement(table: DeltaTable) -> pa.Table:
-    """Return the statement that makes a table like this one, in the SQL of this server.
+def create_statement(table: DeltaTable | ViewTable) -> pa.Table:
+    """Return the statement that makes a table or view like this one, in the SQL of this server.
 
     A column whose exact type Spark's SQL has no word for has the type that stores it.
     """
+    if isinstance(table, ViewTable):
+        return pa.table([[_create_view(table.definition)]], schema=STATEMENT)
     metadata = table.versions.header().metadata
     parts = [*map(_column, _shown(metadata)), *_constraints(metadata)]
     lines = [f"CREATE TABLE {quoted(table.schema, table.name)} (", ",\n".join(f"  {part}" for part in parts)]
@@ -73,6 +77,16 @@ def create_statement(table: DeltaTable) -> pa.Table:
     if metadata.description:
         lines.append(f"COMMENT {literal(metadata.description)}")
     return pa.table([["\n".join(lines)]], schema=STATEMENT)
+
+
+def _create_view(view: ViewDefinition) -> str:
+    comments = (str(field.metadata.get("comment") or "") for field in view.fields)
+    columns = (
+        quoted(field.name) + (f" COMMENT {literal(comment)}" if comment else "")
+        for field, comment in zip(view.fields, comments, strict=True)
+    )
+    comment = f" COMMENT {literal(view.comment)}" if view.comment else ""
+    return f"CREATE VIEW {quoted(*view.path)} ({', '.join(columns)}){comment} AS\n{view.sql}"
 
 
 def _description(call: Call, table: Table) -> Iterable[dict[str, str | None]]:

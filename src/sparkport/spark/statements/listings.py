@@ -13,6 +13,7 @@ from sparkport.catalog.functions import TableFunction
 from sparkport.catalog.guards import Privilege, view_of
 from sparkport.catalog.lookup import current_arrow_schema
 from sparkport.catalog.rowid import without_rowid
+from sparkport.catalog.tables import HasTableKind, Table, TableKind
 from sparkport.errors import NotImplementedByServerError
 from sparkport.spark.functions.description import Detail, History
 from sparkport.spark.query.function import Plan
@@ -31,6 +32,7 @@ from sparkport.sql.tokens import Cursor
 
 _SCHEMAS = pa.schema([("namespace", pa.string())])
 _TABLES = pa.schema([("namespace", pa.string()), ("tableName", pa.string()), ("isTemporary", pa.bool_())])
+_VIEWS = pa.schema([("namespace", pa.string()), ("viewName", pa.string()), ("isTemporary", pa.bool_())])
 _COLUMN_NAMES = pa.schema([("col_name", pa.string())])
 _CURRENT = pa.schema([("catalog", pa.string()), ("namespace", pa.string())])
 _PLAN = pa.schema([("plan", pa.string())])
@@ -72,14 +74,15 @@ def listed(
         case "ShowCurrentNamespaceCommand":
             row = {"catalog": names.statement.catalog, "namespace": names.schema_name(())}
             return pa.Table.from_pylist([row], _CURRENT)
-        case "ShowTables":
+        case "ShowTables" | "ShowViews":
             cursor.at += 2
             path = cursor.names() if cursor.skip("IN") or cursor.skip("FROM") else ()
             pattern = _pattern(cursor)
             schema = names.schema(path)
-            tables = sorted(filter(pattern.fullmatch, (table.name for table in schema.tables(call))))
-            rows = [{"namespace": schema.name, "tableName": name, "isTemporary": False} for name in tables]
-            return pa.Table.from_pylist(rows, _TABLES)
+            shown = schema.tables(call) if kind_of(plan) == "ShowTables" else _views(schema.tables(call))
+            found = sorted(filter(pattern.fullmatch, (table.name for table in shown)))
+            columns = [[schema.name] * len(found), found, [False] * len(found)]
+            return pa.table(columns, schema=_TABLES if kind_of(plan) == "ShowTables" else _VIEWS)
         case "ShowColumns":
             cursor.at += 3
             path = cursor.names()
@@ -99,13 +102,17 @@ def listed(
             return _described(call, names, cursor, kind, queries)
 
 
+def _views(tables: Sequence[Table]) -> Sequence[Table]:
+    return [t for t in tables if isinstance(t, HasTableKind) and t.table_kind is TableKind.VIEW]
+
+
 def _described(call: Call, names: Names, cursor: Cursor, kind: str, queries: Explainer) -> pa.Table:
     match kind:
         case "ShowCreateTable":
             cursor.expect("SHOW", "CREATE", "TABLE")
-            table = names.table(cursor.names(), Privilege.BROWSE)
+            shown = names.table_or_view(cursor.names(), Privilege.BROWSE)
             cursor.end()
-            return create_statement(table)
+            return create_statement(shown)
         case "ShowTableProperties":
             cursor.expect("SHOW", "TBLPROPERTIES")
             table = names.table(cursor.names(), Privilege.BROWSE)

@@ -12,6 +12,7 @@ from sparkport.catalog.sql import SqlStatement
 from sparkport.catalog.tables import Table
 from sparkport.errors import NotFoundError, UnsupportedOperationError
 from sparkport.spark.table import DeltaTable
+from sparkport.spark.views.table import ViewTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 
 _SPARK_CATALOG = "spark_catalog"
@@ -47,9 +48,20 @@ class Names:
     def table(self, path: tuple[str, ...], *privileges: Privilege) -> DeltaTable:
         """Return the table of a name with its qualifiers, if the caller may do all of this to all of it.
 
+        Raises NotFoundError and PermissionDeniedError, and UnsupportedOperationError for a view.
+        """
+        found = self.table_or_view(path, *privileges)
+        if isinstance(found, ViewTable):
+            raise UnsupportedOperationError("view", str(found), "this statement, which is for tables")
+        return found
+
+    def table_or_view(self, path: tuple[str, ...], *privileges: Privilege) -> DeltaTable | ViewTable:
+        """Return the table or view of a name with its qualifiers, if the caller may do all of this to it.
+
         Raises NotFoundError and PermissionDeniedError.
         """
-        return delta_table(unguarded(self.seen_table(path), *privileges), path)
+        found = unguarded(self.seen_table(path), *privileges)
+        return found if isinstance(found, ViewTable) else delta_table(found, path)
 
     def seen_table(self, path: tuple[str, ...]) -> Table:
         """Return the table of a name with its qualifiers as the caller may see it. Raises NotFoundError."""

@@ -42,6 +42,7 @@ from sparkport.spark.statements.plain_select import Constants, parse_plain
 from sparkport.spark.statements.several import run_several
 from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
+from sparkport.spark.statements.view_runs import ViewRuns
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.sql.changes import Insert
 from sparkport.sql.parameters import value_rows
@@ -62,13 +63,17 @@ class SparkSql:
     """
 
     def __init__(
-        self, catalog: DynamicCatalog, query: Query | DisabledQuery, functions: Sequence[TableFunction]
+        self,
+        catalog: DynamicCatalog,
+        query: Query | DisabledQuery,
+        functions: Sequence[TableFunction],
+        views: ViewRuns,
     ) -> None:
         """`functions` are those of the catalog, which OPTIMIZE, VACUUM and DESCRIBE HISTORY run."""
         self._catalog = catalog
         self._query = query
         self._functions = functions
-        self._definitions = DefinitionRuns(catalog, functions)
+        self._definitions = DefinitionRuns(catalog, functions, views)
 
     def describe(
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None

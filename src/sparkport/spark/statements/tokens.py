@@ -5,6 +5,7 @@ Spark has parsed the statement before, so what is read here is well-formed.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sparkport.errors import InvalidRequestError
@@ -14,6 +15,8 @@ from sparkport.sql.tokens import Cursor, Token
 _QUOTE = "`"
 _OPENING = frozenset({"(", "[", "{", "CASE"})
 _CLOSING = frozenset({")", "]", "}", "END"})
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "%": "\\%", "_": "\\_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +64,17 @@ def first_word(sql: str) -> str:
         if not match.group().startswith(("--", "/*")):
             return match.group().upper()
     return ""
+
+
+def text_of(cursor: Cursor) -> str:
+    """Read a literal text. Raises InvalidRequestError if something else comes next."""
+    token = cursor.token
+    if token is None or token.text[:1] not in {"'", '"'}:
+        raise cursor.unexpected()
+    cursor.at += 1
+    quote, inner = token.text[0], token.text[1:-1]
+    return _ESCAPE.sub(lambda match: _unescaped(match[1]), inner.replace(2 * quote, f"\\{quote}"))
+
+
+def _unescaped(escaped: str) -> str:
+    return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _ESCAPED.get(escaped, escaped)
