@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from sparkport.client import Client, connect
 from sparkport.errors import (
@@ -168,15 +168,17 @@ def test_definitions_are_refused_within_a_transaction(server: LakeServer) -> Non
 
 
 def test_table_that_spark_has_to_write_is_refused(server: LakeServer) -> None:
-    """A table with nested columns says so at the first INSERT, and the transaction goes on."""
+    """A table with a change feed says so at the first INSERT, and the transaction goes on."""
     with server.client() as client:
-        client.create_table(SCHEMA, "nested", pa.schema([("l", pa.list_(pa.int64()))]))
+        root = server.warehouse / f"{SCHEMA}.db" / "fed"
+        feed = {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(str(root), pa.table({"n": [1]}), configuration=feed)
         make(client, "plain")
         with client.transaction() as own:
             with pytest.raises(
-                PreconditionError, match="not possible on table 'nested': it has nested columns"
+                PreconditionError, match="not possible on table 'fed': it has a feature or prop"
             ):
-                own.insert(SCHEMA, "nested", pa.table({"l": pa.array([[1]], pa.list_(pa.int64()))}))
+                own.insert(SCHEMA, "fed", pa.table({"n": [2]}))
             own.insert(SCHEMA, "plain", pa.table({"n": [1]}))
 
         assert numbers(client, "plain") == [1]

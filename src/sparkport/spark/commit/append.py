@@ -16,7 +16,8 @@ from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.files.data_files import NewFile, can_write, discard, layout_of, write_file
+from sparkport.spark.delta.files.data_files import NewFile, can_write, discard, write_files
+from sparkport.spark.delta.files.layout import layout_of
 from sparkport.spark.delta.log.actions import Metadata
 from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta.log.snapshots import DeltaSnapshot
@@ -117,8 +118,8 @@ def _publish_files(root: str, metadata: Metadata, rows: Append) -> tuple[list[Ne
     first = rows.stages[0]
     if not first.is_small:  # and so the only one
         return first.publish(Path(root)), first.unpublish
-    file = write_file(root, metadata, pa.concat_tables(stage.read() for stage in rows.stages))
-    return [file], functools.partial(discard, file.path)
+    files = write_files(root, metadata, pa.concat_tables(stage.read() for stage in rows.stages))
+    return files, functools.partial(discard, *(file.path for file in files))
 
 
 def _types(fields: Sequence[SparkField]) -> dict[str, SparkType]:

@@ -17,7 +17,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,43 +26,20 @@ import structlog
 from sparkport.catalog.call import Call
 from sparkport.errors import ConflictError, NotFoundError, SparkportError, UnavailableError
 from sparkport.spark.commit.folder_lock import shared
+from sparkport.spark.commit.transaction_commit import TableCommit, mark
+from sparkport.spark.commit.undo import undo
 from sparkport.spark.delta.commit.durability import write_through
 from sparkport.spark.delta.commit.log_lock import holding_logs
 from sparkport.spark.delta.commit.log_writer import NewCommit, write_commit
-from sparkport.spark.delta.log.commits import commit_name, parse
 from sparkport.spark.delta.log.reader import DeltaLog
 
 _log = structlog.get_logger("sparkport.spark")
 
-APPLICATION = "sparkport-transaction"
-"""The application of Delta's `txn` actions that the commits of a transaction over several tables carry."""
-
 _SUFFIX = ".json"
+_UNWRITTEN = ".tmp"
+_UNDOING = ".undo"  # of a record whose commits are taken back
 _POLL_SECONDS = 0.002
 _RECOVERY_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class TableCommit:
-    """The commit of a transaction to one table, made for a version of it, and the files that it adds."""
-
-    table: str
-    root: str
-    table_id: str
-    base_version: int
-    operation: str
-    parameters: Mapping[str, str]
-    actions: Sequence[str]
-    keys: Mapping[str, int]
-    metrics: Mapping[str, int]
-    folder: str
-    files: Sequence[str]
-    """Their names in `folder`, from where they are moved to the table's folder."""
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is anything to commit."""
-        return bool(self.actions or self.keys)
 
 
 class UnfinishedTransactionError(UnavailableError):
@@ -72,6 +49,16 @@ class UnfinishedTransactionError(UnavailableError):
         super().__init__(
             "the transaction is committed, but the server could not write all of it now; it is completed at"
             " the next transaction that begins, or when the server starts again"
+        )
+
+
+class _UnfinishedUndoError(UnavailableError):
+    """A transaction is to be undone, but the disk did not take all of it yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another program came between the commits of the transaction, and the server could not undo it"
+            " all now; it goes on at the next transaction that begins, or when the server starts again"
         )
 
 
@@ -97,6 +84,7 @@ class Journal:
             self.recover()
             with self._held(call, fcntl.LOCK_SH):
                 if not self._records():
+                    self._remove_unwritten()
                     yield
                     return
             call.check()
@@ -142,11 +130,45 @@ class Journal:
         with (
             self._held(call, fcntl.LOCK_EX),
             self._readers_waiting(commits),
-            _record(self._folder, number, commits) as path,
+            self._record(number, commits) as path,
         ):
             for commit in commits:
                 self._make(commit, number)
             path.unlink()
+
+    @contextlib.contextmanager
+    def _record(self, number: int, commits: Sequence[TableCommit]) -> Iterator[Path]:
+        """Write a record, which is on the disk when the block begins; it is held until the block ends.
+
+        If the block raises before any commit was made the record is removed: then nothing was decided.
+        """
+        temporary, path = self._folder / f".{number}{_UNWRITTEN}", self._folder / f"{number}{_SUFFIX}"
+        data = json.dumps({"number": number, "tables": [asdict(commit) for commit in commits]})
+        opened = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX)
+                with open(opened, "w", closefd=False) as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(opened)
+                temporary.rename(path)
+                write_through(self._folder)
+            except BaseException:
+                _unlink(temporary, path)
+                raise
+            try:
+                yield path
+            except ConflictError as error:
+                kept = self._undo(path, number, commits)
+                raise _undone(error, kept) from error
+            except Exception as error:
+                if any(commit.version(number) is not None for commit in commits):
+                    raise UnfinishedTransactionError from error
+                _unlink(path, *_moved(commits))
+                raise
+        finally:
+            os.close(opened)
 
     @contextlib.contextmanager
     def _readers_waiting(self, commits: Sequence[TableCommit]) -> Iterator[None]:
@@ -164,30 +186,60 @@ class Journal:
         for path in self._orphans():
             with _adopted(path) as record:
                 if record is not None:
-                    self._roll_forward(path, record)
+                    self._complete(path, record)
 
-    def _roll_forward(self, path: Path, record: Mapping[str, Any]) -> None:
-        """Make those commits of a record that are not made yet."""
+    def _complete(self, path: Path, record: Mapping[str, Any]) -> None:
+        """Make those commits of a record that are not made yet, or undo those that are."""
         number, commits = int(record["number"]), [TableCommit(**table) for table in record["tables"]]
         _log.warning("completing a transaction of a server that died", tables=[one.table for one in commits])
         present = [commit for commit in commits if self._is_there(commit)]
         call = Call(timeout=_RECOVERY_SECONDS)
-        try:
-            with contextlib.ExitStack() as held:
-                for commit in present:
-                    held.enter_context(shared(commit.root, commit.table))
-                held.enter_context(holding_logs([commit.root for commit in present], call.check))
-                held.enter_context(self._held(call, fcntl.LOCK_EX))
+        with contextlib.ExitStack() as held:
+            for commit in present:
+                held.enter_context(shared(commit.root, commit.table))
+            held.enter_context(holding_logs([commit.root for commit in present], call.check))
+            held.enter_context(self._held(call, fcntl.LOCK_EX))
+            if path.suffix == _UNDOING:
+                self._undo(path, number, present)
+                return
+            try:
                 for commit in present:
                     self._make(commit, number)
-        except ConflictError:
-            _give_up(path, number, commits)
-            return
+            except ConflictError:
+                self._undo(path, number, present)
+                return
         path.unlink()
+
+    def _undo(self, path: Path, number: int, commits: Sequence[TableCommit]) -> list[str] | None:
+        """End a transaction that a program without our locks has come in between of.
+
+        Return the tables of which the commits cannot be taken back, None if there were no commits. Raises
+        UnavailableError if the disk does not take that; the record stays, and says that it is to be done.
+        """
+        try:
+            undoing = path.with_suffix(_UNDOING)
+            path.rename(undoing)
+            write_through(self._folder)
+            made = [commit for commit in commits if commit.version(number) is not None]
+            kept = [one.table for one in made if not undo(one, number, self._log(one.root))]
+            for commit in made:
+                _flush_log(commit)
+            _unlink(*_moved([commit for commit in commits if commit not in made]))
+            if made:
+                _log.error(
+                    "another program has changed the same files between the commits of a transaction",
+                    undone=[commit.table for commit in made if commit.table not in kept],
+                    not_undone=kept,
+                    not_committed=[commit.table for commit in commits if commit not in made],
+                )
+            undoing.unlink()
+        except OSError as error:
+            raise _UnfinishedUndoError from error
+        return kept if made else None
 
     def _make(self, commit: TableCommit, number: int) -> None:
         """Move the files of a commit and make it, unless that is done; it is on the disk then."""
-        if not _is_made(commit, number):
+        if commit.version(number) is None:
             self._write(commit, number)
         _flush_log(commit)
 
@@ -197,8 +249,7 @@ class Journal:
             _move(Path(commit.folder) / name, Path(commit.root) / name)
         actions = list(commit.actions)
         if number is not None:
-            txn = {"appId": APPLICATION, "version": number, "lastUpdated": int(time.time() * 1000)}
-            actions.append(json.dumps({"txn": txn}))
+            actions.append(mark(number))
         new = NewCommit(
             commit.table,
             commit.root,
@@ -235,11 +286,19 @@ class Journal:
         return [path for path in self._records() if _is_free(path)]
 
     def _records(self) -> list[Path]:
+        return [path for path in self._listed() if path.suffix in {_SUFFIX, _UNDOING}]
+
+    def _listed(self) -> list[Path]:
         try:
             names = os.listdir(self._folder)  # noqa: PTH208  (before every commit)
         except FileNotFoundError:
             return []
-        return [self._folder / name for name in names if name.endswith(_SUFFIX)]
+        return [self._folder / name for name in names]
+
+    def _remove_unwritten(self) -> None:
+        """Remove the records that servers were writing when they died; the folder is held, so none is new."""
+        with contextlib.suppress(OSError):
+            _unlink(*(path for path in self._listed() if path.suffix == _UNWRITTEN))
 
     @contextlib.contextmanager
     def _held(self, call: Call, mode: int) -> Iterator[None]:
@@ -259,41 +318,6 @@ class Journal:
 
 
 @contextlib.contextmanager
-def _record(folder: Path, number: int, commits: Sequence[TableCommit]) -> Iterator[Path]:
-    """Write a record, which is on the disk when the block begins; it is held until the block ends.
-
-    If the block raises before any commit was made the record is removed: then nothing was decided.
-    """
-    temporary, path = folder / f".{number}.tmp", folder / f"{number}{_SUFFIX}"
-    data = json.dumps({"number": number, "tables": [asdict(commit) for commit in commits]})
-    opened = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX)
-            with open(opened, "w", closefd=False) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(opened)
-            temporary.rename(path)
-            write_through(folder)
-        except BaseException:
-            _unlink(temporary, path)
-            raise
-        try:
-            yield path
-        except ConflictError:
-            _give_up(path, number, commits)
-            raise
-        except Exception as error:
-            if any(_is_made(commit, number) for commit in commits):
-                raise UnfinishedTransactionError from error
-            _unlink(path, *_moved(commits))
-            raise
-    finally:
-        os.close(opened)
-
-
-@contextlib.contextmanager
 def _withdrawn_on_failure(commits: Sequence[TableCommit]) -> Iterator[None]:
     """Leave no files in the tables' folders if the commits could not be made."""
     try:
@@ -303,39 +327,22 @@ def _withdrawn_on_failure(commits: Sequence[TableCommit]) -> Iterator[None]:
         raise
 
 
+def _undone(conflict: ConflictError, kept: Sequence[str] | None) -> ConflictError:
+    """Return the error for a transaction whose commits were taken back, but for those to some tables."""
+    if kept is None:
+        return conflict
+    detail = "another program changed it while the transaction was committed; the transaction was undone"
+    if kept:
+        detail += f", but for tables {', '.join(kept)}, which that program has changed too"
+    return ConflictError(conflict.table, detail)
+
+
 def _flush_log(commit: TableCommit) -> None:
     write_through(Path(commit.root) / "_delta_log")
 
 
 def _moved(commits: Sequence[TableCommit]) -> list[Path]:
     return [Path(commit.root) / name for commit in commits for name in commit.files]
-
-
-def _give_up(path: Path, number: int, commits: Sequence[TableCommit]) -> None:
-    """End a transaction that a program without our locks has come in between of."""
-    made = [commit for commit in commits if _is_made(commit, number)]
-    left = [commit for commit in commits if commit not in made]
-    if made:
-        _log.error(
-            "a transaction stays half done: another program has changed the same files between its commits",
-            committed=[commit.table for commit in made],
-            not_committed=[commit.table for commit in left],
-        )
-    _unlink(path, *_moved(left))
-
-
-def _is_made(commit: TableCommit, number: int) -> bool:
-    """Tell whether a commit of a transaction is in the log."""
-    version = commit.base_version
-    while True:
-        version += 1
-        try:
-            data = (Path(commit.root) / "_delta_log" / commit_name(version)).read_bytes()
-        except FileNotFoundError:
-            return False
-        txns = [action["txn"] for action in parse(data) if "txn" in action]
-        if any(txn.get("appId") == APPLICATION and txn.get("version") == number for txn in txns):
-            return True
 
 
 def _move(source: Path, target: Path) -> None:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from sparkport.arrow.sizes import byte_size
 from sparkport.errors import UnsupportedOperationError
 from sparkport.spark.commit.row_group_writer import RowGroupWriter
-from sparkport.spark.delta.files.data_files import MAX_ROWS, DataFilesWriter, Layout, NewFile, discard
+from sparkport.spark.delta.files.data_files import MAX_ROWS, DataFilesWriter, NewFile, discard
+from sparkport.spark.delta.files.layout import ColumnLayout, Layout
 from sparkport.spark.errors import writing
 from sparkport.spark.sql_names import staged_name
 from sparkport.spark.storage.filesystem import storage_of
@@ -42,7 +43,7 @@ class Stage:
         self._staging = staging
         self._folder = new_folder(staging)
         self._in_memory: list[pa.RecordBatch] | None = []
-        self._file_layout = Layout((), (), ())
+        self._file_layout = Layout(())
         self._writer: DataFilesWriter | _SparkFile | None = None
         self._groups: RowGroupWriter | None = None
 
@@ -211,7 +212,7 @@ class _SparkFile:
 
 
 def _layout_for_spark(names: list[str]) -> Layout:
-    return Layout(tuple(names), tuple(staged_name(name) for name in names), (None,) * len(names))
+    return Layout(tuple(ColumnLayout(name, staged_name(name)) for name in names))
 
 
 def _check_fields(arrow_schema: pa.Schema) -> None:

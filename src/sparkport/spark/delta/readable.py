@@ -54,8 +54,33 @@ def has_padding(field: SparkField) -> bool:
     return _CHAR.search(field.metadata.get(_DECLARED, "")) is not None
 
 
+def are_nested_plain(field: SparkField) -> bool:
+    """Return whether all that is nested in a column may be NULL, and has types that Arrow can write."""
+    if isinstance(field.type, str):
+        return True
+    inner = list(with_nested(_fields_within(field.type)))
+    types = [field.type, *(nested.type for nested in inner)]
+    return (
+        all(nested.nullable for nested in inner)
+        and all(map(_may_have_nulls, types))
+        and all(_is_known(leaf) for kind in types for leaf in _leaves(kind))
+    )
+
+
+def _may_have_nulls(kind: SparkType) -> bool:
+    """Return whether the elements of an array, and the values of a map, may be NULL at every depth."""
+    match kind:
+        case {"type": "array", "elementType": element, **more}:
+            return bool(more.get("containsNull", True)) and _may_have_nulls(element)
+        case {"type": "map", "keyType": key, "valueType": value, **more}:
+            has_nulls = bool(more.get("valueContainsNull", True))
+            return has_nulls and _may_have_nulls(key) and _may_have_nulls(value)
+        case _:
+            return True
+
+
 def _schema_reason(fields: Iterable[SparkField]) -> str | None:
-    for field in _with_nested(fields):
+    for field in with_nested(fields):
         bad = next((kind for kind in _leaves(field.type) if not _is_known(kind)), None)
         if bad is not None:
             return f"column '{field.name}' has the type {bad}"
@@ -70,11 +95,11 @@ def _schema_reason(fields: Iterable[SparkField]) -> str | None:
     return None
 
 
-def _with_nested(fields: Iterable[SparkField]) -> Iterator[SparkField]:
+def with_nested(fields: Iterable[SparkField]) -> Iterator[SparkField]:
     """Yield fields and, after each, those of structs in it at every depth."""
     for field in fields:
         yield field
-        yield from _with_nested(_fields_within(field.type))
+        yield from with_nested(_fields_within(field.type))
 
 
 def _fields_within(spark_type: SparkType) -> Iterator[SparkField]:

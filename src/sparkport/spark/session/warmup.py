@@ -57,7 +57,7 @@ def _commit(session: SparkSession, path: str) -> None:
     """Append a row as those INSERTs do whose commit is left to Delta."""
     newest = DeltaLog(path).snapshot()
     rows = pa.table({"id": pa.array([1], pa.int64())})
-    action = data_files.write_file(path, newest.metadata, rows).action
+    actions = [file.action for file in data_files.write_files(path, newest.metadata, rows)]
     metrics = {"numFiles": 1, "numOutputRows": 1}
-    change = FileChange("warm-up", path, newest, "WRITE", {}, [action], metrics)
+    change = FileChange("warm-up", path, newest, "WRITE", {}, actions, metrics)
     commit_files(change, session)

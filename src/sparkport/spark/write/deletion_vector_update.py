@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +21,7 @@ from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta.files import data_files
 from sparkport.spark.delta.files.data_files import discard, removed_on_failure
 from sparkport.spark.delta.files.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.files.file_actions import removal, shrunk_file
 from sparkport.spark.delta.log.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.delta_jvm import file_commit
@@ -98,12 +96,12 @@ def commit(
     vectors_file, vectors = write_vectors(root, [deleted for _, deleted in shrunk])
     written = [vectors_file]
     actions = [removal(file) for file, _ in files]
-    actions += [addition(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
+    actions += [shrunk_file(file, vector.logged) for (file, _), vector in zip(shrunk, vectors, strict=True)]
     if new_rows is not None and is_own:
         with removed_on_failure(vectors_file):
-            new_file = data_files.write_file(root, state.metadata, new_rows.rows)
-        written.append(new_file.path)
-        actions.append(new_file.action)
+            new_files = data_files.write_files(root, state.metadata, new_rows.rows)
+        written += [file.path for file in new_files]
+        actions += [file.action for file in new_files]
         new_rows = None
     changed = "numUpdatedRows" if operation == "UPDATE" else "numDeletedRows"
     metrics = {
@@ -144,34 +142,3 @@ def _all_deleted(file: DataFile, root: str, positions: Ids) -> Ids:
         return positions
     # Both are sorted and have nothing in common; that is faster than what NumPy does for any two sets.
     return np.sort(np.concatenate([deleted_positions(file.deletion_vector, root), positions]), kind="stable")
-
-
-def removal(file: DataFile) -> str:
-    """Return the action that removes a file from the table, as JSON."""
-    action: dict[str, Any] = {
-        "path": file.logged_path,
-        "deletionTimestamp": int(time.time() * 1000),
-        "dataChange": True,
-        "extendedFileMetadata": True,
-        "partitionValues": dict(file.partition_values),
-        "size": file.size,
-    }
-    if file.deletion_vector is not None:
-        action["deletionVector"] = file.deletion_vector.logged
-    return json.dumps({"remove": action})
-
-
-def addition(file: DataFile, vector: dict[str, Any]) -> str:
-    """Return the action that makes a file with a deletion vector part of the table, as JSON."""
-    assert file.statistics is not None
-    statistics = {**json.loads(file.statistics), "tightBounds": False}
-    action = {
-        "path": file.logged_path,
-        "partitionValues": dict(file.partition_values),
-        "size": file.size,
-        "modificationTime": file.modification_ms,
-        "dataChange": True,
-        "stats": json.dumps(statistics),
-        "deletionVector": vector,
-    }
-    return json.dumps({"add": action})

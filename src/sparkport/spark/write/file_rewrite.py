@@ -7,10 +7,8 @@ files with what is to become of them.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -18,6 +16,7 @@ from pyspark.sql import functions as sf
 from sparkport.spark.commit.idempotency import txn_entries
 from sparkport.spark.commit.staged_frame import staged_rows
 from sparkport.spark.commit.staging import Stage
+from sparkport.spark.delta.files.file_actions import addition, removal
 from sparkport.spark.delta.log.actions import DataFile, Metadata, Protocol
 from sparkport.spark.delta.log.snapshots import DeltaSnapshot
 from sparkport.spark.delta.log.spark_fields import SparkField
@@ -27,7 +26,6 @@ from sparkport.spark.delta_jvm.file_commit import FileChange
 from sparkport.spark.delta_jvm.transaction import CommitResult
 from sparkport.spark.row_ids.ids import Ids
 from sparkport.spark.sql_names import quoted
-from sparkport.spark.write.deletion_vector_update import removal
 from sparkport.toolkit.repeats import Outcome
 
 _MAX_LISTED = 1000  # ids that are written into a filter; more are joined
@@ -139,7 +137,7 @@ def commit(
 
 
 def _old_rows(rewrite: Rewrite, session: SparkSession) -> DataFrame:
-    adds = [_added(file) for file in rewrite.files]
+    adds = [addition(file) for file in rewrite.files]
     return DataFrame(DeltaJava(session).rows_at(rewrite.root, rewrite.found.version, adds), session)
 
 
@@ -161,17 +159,3 @@ def _exploded(frame: DataFrame, names: Sequence[str], rows: Column) -> DataFrame
     """Return the rows of an array for each row."""
     found = frame.select(sf.explode(rows).alias("row"))
     return found.select(*(sf.col("row").getField(name).alias(name) for name in (*names, _CHANGE_TYPE)))
-
-
-def _added(file: DataFile) -> str:
-    action: dict[str, Any] = {
-        "path": file.logged_path,
-        "partitionValues": dict(file.partition_values),
-        "size": file.size,
-        "modificationTime": file.modification_ms,
-        "dataChange": True,
-        "stats": file.statistics,
-    }
-    if file.deletion_vector is not None:
-        action["deletionVector"] = file.deletion_vector.logged
-    return json.dumps({"add": action})

@@ -7,7 +7,6 @@ its changes are moved to the newest version. While the commits are made nobody e
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +20,13 @@ from sparkport.errors import ConflictError, NotFoundError
 from sparkport.spark.commit.conflicts import Basis, FinalConflictError
 from sparkport.spark.commit.folder_lock import shared
 from sparkport.spark.commit.idempotency import txn_entries
-from sparkport.spark.commit.journal import Journal, TableCommit
+from sparkport.spark.commit.journal import Journal
+from sparkport.spark.commit.transaction_commit import TableCommit
 from sparkport.spark.delta.commit.log_lock import holding_logs
 from sparkport.spark.delta.commit.log_writer import can_commit
 from sparkport.spark.delta.errors import SparkRequiredError
 from sparkport.spark.delta.files.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.files.file_actions import addition, removal, shrunk_file
 from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.delta.log.snapshots import total_rows
 from sparkport.spark.engine import Engine
@@ -36,7 +37,6 @@ from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.warehouse.snapshots import StagedChanges
 from sparkport.spark.write.conflict_detection import is_untouched
 from sparkport.spark.write.constraint_checks import RowChecks
-from sparkport.spark.write.deletion_vector_update import addition, removal
 from sparkport.spark.write.staged_table import StagedTable, check_same_columns
 
 _MAX_TRIES = 4
@@ -113,8 +113,8 @@ class _Rebased:
             vectors_file, vectors = write_vectors(staged.made_folder(), [gone for _, gone in shrunk])
             files.append(vectors_file.name)
             pairs = zip(shrunk, vectors, strict=True)
-            actions += [addition(file, vector.logged) for (file, _), vector in pairs]
-        actions += [_whole(file) for file in own if file.deletion_vector is None]
+            actions += [shrunk_file(file, vector.logged) for (file, _), vector in pairs]
+        actions += [addition(file) for file in own if file.deletion_vector is None]
         operations = {write.operation for write in staged.writes}
         operation = operations.pop() if len(operations) == 1 else "MERGE"
         operation = "WRITE" if operation == "INSERT" else operation
@@ -236,16 +236,3 @@ def _check_keys(call: Call, staged: StagedTable, newest: TableSnapshot) -> None:
         checks.keep_keys(batch)
     changed = np.concatenate([NO_IDS, *(write.changed for write in staged.writes)])
     checks.check_keys(newest, changed)
-
-
-def _whole(file: DataFile) -> str:
-    """Return the action that makes a new file part of its table, as JSON."""
-    action = {
-        "path": file.logged_path,
-        "partitionValues": {},
-        "size": file.size,
-        "modificationTime": file.modification_ms,
-        "dataChange": True,
-        "stats": file.statistics,
-    }
-    return json.dumps({"add": action})

@@ -16,6 +16,7 @@ from sparkport.catalog.call import Call
 from sparkport.errors import NotFoundError, PreconditionError
 from sparkport.spark.commit.conflicts import FinalConflictError
 from sparkport.spark.commit.idempotency import application
+from sparkport.spark.commit.row_group_writer import RowGroupWriter
 from sparkport.spark.commit.staging import Stage, new_folder
 from sparkport.spark.delta.commit.log_writer import can_commit
 from sparkport.spark.delta.files import data_files
@@ -91,19 +92,24 @@ class StagedTable(StagedChanges):
         return None
 
     def write_rows(self, rows: pa.Table) -> list[NewFile]:
-        """Write stored rows to a new file."""
-        return [data_files.write_file(self.made_folder(), self.base.metadata, rows)]
+        """Write stored rows to new files."""
+        return data_files.write_files(self.made_folder(), self.base.metadata, rows)
 
     def take_files(self, stage: Stage) -> list[NewFile]:
         """Take over the rows of a closed stage as files."""
         if stage.is_small:
             return self.write_rows(stage.read())
-        if stage.layout is None:
-            raise PreconditionError(
-                f"too many rows at once for a transaction on table '{self.table.name}': only Spark can write"
-                " them, because of the names of its columns"
-            )
-        return list(stage.publish(Path(self.made_folder())))
+        if stage.layout is not None:
+            return list(stage.publish(Path(self.made_folder())))
+        files: list[NewFile] = []
+        groups = RowGroupWriter(lambda rows: files.extend(self.write_rows(rows)))
+        try:
+            for batch in stage.batches():
+                groups.add(batch)
+            groups.finish()
+        finally:
+            groups.stop()
+        return files
 
     def add(
         self,
@@ -229,8 +235,9 @@ def reason_against(table: TableVersions, base: TableSnapshot, operation: str) ->
         return "Spark runs on another machine"
     if not can_commit(table.root, protocol, metadata):
         return "it has a feature or property for which Spark has to write the commit"
-    if operation != "DELETE" and not data_files.can_write(table.root, protocol, metadata):
-        return "it has nested columns, partitions or properties for which Spark has to write the files"
+    reason = data_files.reason_against_writing(protocol, metadata)
+    if operation != "DELETE" and reason is not None:
+        return reason
     if operation != "INSERT" and not deletion_vector_update.is_possible(protocol, metadata):
         return "it has no deletion vectors"
     if base.sql_reason is not None:

@@ -15,7 +15,8 @@ from sparkport.expressions.constraints import check_not_null
 from sparkport.spark.commit.conflicts import FinalConflictError, OutdatedCheckError, retry_on_conflict
 from sparkport.spark.commit.group_commit import CommitQueue, Committed
 from sparkport.spark.commit.staging import Stage
-from sparkport.spark.delta.files.data_files import Layout, can_write, layout_of
+from sparkport.spark.delta.files.data_files import can_write
+from sparkport.spark.delta.files.layout import Layout, layout_of
 from sparkport.spark.delta.log.actions import Metadata
 from sparkport.spark.delta.log.spark_fields import SparkField
 from sparkport.spark.errors import writing
@@ -168,14 +169,14 @@ def _plain_fields(metadata: Metadata) -> list[SparkField]:
 
 
 def _own_layout(table: TableVersions, metadata: Metadata) -> Layout | None:
-    """Return how new rows lie in files of a table, None if only Spark can write these."""
+    """Return how many new rows lie in files of a table, None if Spark is to write these."""
     has_transactions = table.engine.capabilities.delta_transactions
     if not has_transactions or not can_write(table.root, table.header().protocol, metadata):
         return None
     layout = layout_of(metadata)
     # Should the table be changed meanwhile, Spark reads the files, and must not take names apart.
     is_readable = all(staged_name(name) == name for name in layout.names_in_files)
-    return layout if is_readable else None
+    return layout if layout.is_flat and is_readable else None
 
 
 class InsertStatement(SparkStatement):

@@ -19,7 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 from sparkport.catalog import Call
 from sparkport.errors import ConflictError, DeadlineExceededError
 from sparkport.spark.commit import journal as journals
-from sparkport.spark.commit.journal import Journal, TableCommit, UnfinishedTransactionError
+from sparkport.spark.commit.journal import Journal, UnfinishedTransactionError
+from sparkport.spark.commit.transaction_commit import TableCommit
 from sparkport.spark.delta.commit.log_lock import holding_logs
 from sparkport.spark.delta.commit.log_writer import NewCommit, write_commit
 from sparkport.spark.delta.log.reader import DeltaLog
@@ -32,11 +33,12 @@ _KILLED = """
 import json, os, signal, sys
 from sparkport.catalog import Call
 from sparkport.spark.commit import journal as journals
+from sparkport.spark.commit.transaction_commit import TableCommit
 from sparkport.spark.delta.log.reader import DeltaLog
 from sparkport.spark.delta.commit.log_lock import holding_logs
 
 folder, number = sys.argv[1], int(sys.argv[2])
-commits = [journals.TableCommit(**one) for one in json.loads(sys.stdin.read())]
+commits = [TableCommit(**one) for one in json.loads(sys.stdin.read())]
 made, write = [], journals.write_commit
 
 def counted(commit, **options):

@@ -86,7 +86,7 @@ class NewCommit:
 
 def can_commit(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether files may be added to and removed from a table without Spark."""
-    if protocol.min_writer != _WRITER or protocol.min_reader > _READER or not is_local(root):
+    if protocol.min_writer > _WRITER or protocol.min_reader > _READER or not is_local(root):
         return False
     if unsupported_features(protocol, Work.APPEND):
         return False

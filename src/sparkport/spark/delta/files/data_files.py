@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkport.spark.delta.features import Work, unsupported_features
+from sparkport.spark.delta.files.layout import Layout, layout_of
 from sparkport.spark.delta.files.new_statistics import NewStatistics
+from sparkport.spark.delta.files.partitions import PartitionValues, can_part_by, parted
 from sparkport.spark.delta.log.actions import Metadata, Protocol
-from sparkport.spark.delta.mapping import column_id, mapping_mode, physical_name
+from sparkport.spark.delta.readable import are_nested_plain, with_nested
 from sparkport.spark.storage.filesystem import is_local, location_of
 
 MAX_ROWS = 50_000
@@ -40,8 +42,7 @@ _KEPT_NOTES = frozenset(
         "__CHAR_VARCHAR_TYPE_STRING",
     }
 )
-_NUMBER = "PARQUET:field_id"
-_FEATURES_LISTED = 7  # the writer version from which on a table lists its features
+_NEWEST_WRITER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,53 +72,36 @@ def discard(*paths: Path) -> None:
 
 def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether a table is on the local disk, and a file of it needs nothing that only Spark can do."""
-    if (
-        not is_local(location_of(root))
-        or protocol.min_writer < _FEATURES_LISTED
-        or unsupported_features(protocol, Work.APPEND)
-    ):
-        return False
-    if metadata.partition_columns or any(key.startswith(_KEPT_BY_SPARK) for key in metadata.configuration):
-        return False
+    return is_local(location_of(root)) and reason_against_writing(protocol, metadata) is None
+
+
+def reason_against_writing(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Return what only Spark can do for a new file of a table, None if there is nothing."""
+    if protocol.min_writer > _NEWEST_WRITER or unsupported_features(protocol, Work.APPEND):
+        return "it has a feature for which Spark has to write the files"
+    if any(key.startswith(_KEPT_BY_SPARK) for key in metadata.configuration):
+        return "it has a property for which Spark has to write the files"
     fields = metadata.fields
-    is_flat = all(isinstance(field.type, str) for field in fields)
-    return is_flat and not any(_KEPT_NOTES & set(field.metadata) for field in fields)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The columns of files in their order: how rows name them, and the names and numbers they have there."""
-
-    names: tuple[str, ...]
-    names_in_files: tuple[str, ...]
-    numbers: tuple[int | None, ...]
-
-    def arrange(self, rows: pa.Table) -> pa.Table:
-        """Return rows as they lie in a file."""
-        columns = [rows.column(name) for name in self.names]
-        fields = [
-            pa.field(name, column.type, metadata=None if number is None else {_NUMBER: str(number)})
-            for name, number, column in zip(self.names_in_files, self.numbers, columns, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-
-def layout_of(metadata: Metadata) -> Layout:
-    """Return how rows lie in the data files of a table."""
-    mode, fields = mapping_mode(metadata), metadata.fields
-    return Layout(
-        tuple(field.name for field in fields),
-        tuple(physical_name(field, mode) for field in fields),
-        tuple(None if mode == "none" else column_id(field) for field in fields),
-    )
+    if any(_KEPT_NOTES & set(field.metadata) for field in with_nested(fields)):
+        return "it has generated columns, or others for which Spark has to write the files"
+    partitions = [field for field in fields if field.name in metadata.partition_columns]
+    if not all(can_part_by(field.type) for field in partitions):
+        return "only Spark can write partitions by columns of these types"
+    if not all(map(are_nested_plain, fields)):
+        return "it has NOT NULL within a nested column, or types in one that only Spark can write"
+    return None
 
 
 class DataFileWriter:
     """Writes one data file: a row group at a time, so that no more than one is in memory."""
 
-    def __init__(self, folder: Path, layout: Layout, number: int = 0) -> None:
+    def __init__(
+        self, folder: Path, layout: Layout, number: int = 0, values: PartitionValues | None = None
+    ) -> None:
+        """All rows are of the partition with these values."""
         self.path = folder / f"part-{number:05}-{uuid.uuid4()}-c000.snappy.parquet"
         self._layout = layout
+        self._values = values or {}
         self._file: tuple[pq.ParquetWriter, NewStatistics] | None = None
 
     def write(self, rows: pa.Table) -> None:
@@ -141,7 +125,7 @@ class DataFileWriter:
         file.close()
         add = {
             "path": self.path.name,
-            "partitionValues": {},
+            "partitionValues": dict(self._values),
             "size": self.size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
@@ -151,7 +135,8 @@ class DataFileWriter:
 
     def _open(self, arrow_schema: pa.Schema) -> pq.ParquetWriter:
         # Arrow's statistics leave NaN out, and Spark would skip the rows that have it.
-        counted = [field.name for field in arrow_schema if not pa.types.is_floating(field.type)]
+        # What is nested has no statistics here; a name with a dot would be taken for that of a field.
+        counted = [field.name for field in arrow_schema if _has_safe_statistics(field)]
         return pq.ParquetWriter(
             self.path, arrow_schema, compression="snappy", store_schema=False, write_statistics=counted
         )
@@ -190,9 +175,24 @@ class DataFilesWriter:
         self._done.append(writer.close())
 
 
-def write_file(root: str, metadata: Metadata, rows: pa.Table) -> NewFile:
-    """Write the stored values of all columns, under their logical names, to a new file on the local disk."""
-    writer = DataFileWriter(Path(location_of(root)), layout_of(metadata))
-    with removed_on_failure(writer.path):
-        writer.write(rows)
-        return writer.close()
+def write_files(root: str, metadata: Metadata, rows: pa.Table) -> list[NewFile]:
+    """Write the stored values of all columns, under their logical names, to new files on the local disk.
+
+    There is one for each partition. Raises InvalidRequestError for a value that no partition can have.
+    """
+    layout = layout_of(metadata)
+    written: list[NewFile] = []
+    try:
+        for values, part in parted(layout, rows):
+            writer = DataFileWriter(Path(location_of(root)), layout, len(written), values)
+            with removed_on_failure(writer.path):
+                writer.write(part)
+                written.append(writer.close())
+    except BaseException:
+        discard(*(file.path for file in written))
+        raise
+    return written
+
+
+def _has_safe_statistics(field: pa.Field) -> bool:
+    return not pa.types.is_floating(field.type) and not field.type.num_fields and "." not in field.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -19,40 +19,60 @@ _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999
 _DAY_MICROSECONDS = 86_400_000_000
 
 
+_Path = tuple[str, ...]
+
+
 class NewStatistics:
     """The statistics of a new file for the log, gathered batch by batch."""
 
     def __init__(self, arrow_schema: pa.Schema) -> None:
         """Begin with no rows; the columns have their physical names."""
-        fields = list(arrow_schema)
+        leaves = [leaf for field in arrow_schema for leaf in _leaves((), field)]
+        kept = leaves[: _INDEXED_COLUMNS - 1] + leaves[_INDEXED_COLUMNS - 1 :][-1:]
         self._rows = 0
-        self._columns = [_Column(field) for field in fields[: _INDEXED_COLUMNS - 1]]
-        self._columns += [_Column(field) for field in fields[_INDEXED_COLUMNS - 1 :][-1:]]
+        self._columns = {path: _Column(kind) for path, kind in kept}
 
     def add(self, rows: pa.Table) -> None:
         """Take more rows into account."""
         self._rows += rows.num_rows
-        for column in self._columns:
-            column.add(rows.column(column.name))
+        for name in rows.column_names:
+            self._add((name,), rows.column(name))
 
     def as_json(self) -> str:
         """Return the statistics of all rows so far."""
-        ranges = {column.name: column.range() for column in self._columns}
-        lows = [(name, found[0]) for name, found in ranges.items() if found is not None]
-        highs = [(name, found[1]) for name, found in ranges.items() if found is not None]
-        nulls = [(column.name, str(column.nulls)) for column in self._columns]
-        parts = (("minValues", _object(lows)), ("maxValues", _object(highs)), ("nullCount", _object(nulls)))
+        ranges = {path: column.range() for path, column in self._columns.items()}
+        lows = {path: found[0] for path, found in ranges.items() if found is not None}
+        highs = {path: found[1] for path, found in ranges.items() if found is not None}
+        nulls = {path: str(column.nulls) for path, column in self._columns.items()}
+        parts = (("minValues", _tree(lows)), ("maxValues", _tree(highs)), ("nullCount", _tree(nulls)))
         return _object([("numRecords", str(self._rows)), *parts, ("tightBounds", "true")])
+
+    def _add(self, path: _Path, values: pa.ChunkedArray) -> None:
+        if path in self._columns:
+            self._columns[path].add(values)
+        elif pa.types.is_struct(values.type):
+            # With the nulls of the struct: a field of no struct is null.
+            for field, inner in zip(values.type, values.flatten(), strict=True):
+                self._add((*path, field.name), inner)
+
+
+def _leaves(above: _Path, field: pa.Field) -> Iterator[tuple[_Path, pa.DataType]]:
+    """Yield what has statistics of its own: columns, and fields of structs in them."""
+    path = (*above, field.name)
+    if not pa.types.is_struct(field.type):
+        yield path, field.type
+        return
+    for inner in field.type:
+        yield from _leaves(path, inner)
 
 
 class _Column:
     """The nulls of a column, and the least and the greatest of its values where it has such."""
 
-    def __init__(self, field: pa.Field) -> None:
-        self.name: str = field.name
+    def __init__(self, kind: pa.DataType) -> None:
         self.nulls = 0
-        self._kind = field.type
-        self._is_ordered = _is_ordered(field.type)
+        self._kind = kind
+        self._is_ordered = _is_ordered(kind)
         self._ends: tuple[Any, Any] | None = None
 
     def add(self, column: pa.ChunkedArray) -> None:
@@ -86,6 +106,14 @@ class _Column:
 def _object(members: Iterable[tuple[str, str]]) -> str:
     # By hand: a decimal keeps all its digits.
     return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in members) + "}"
+
+
+def _tree(leaves: Mapping[_Path, str]) -> str:
+    """Return values by path, each as JSON, as nested objects."""
+    groups: dict[str, dict[_Path, str]] = {}
+    for (name, *rest), text in leaves.items():
+        groups.setdefault(name, {})[tuple(rest)] = text
+    return _object((name, inner[()] if () in inner else _tree(inner)) for name, inner in groups.items())
 
 
 def _is_ordered(kind: pa.DataType) -> bool:

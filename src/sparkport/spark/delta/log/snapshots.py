@@ -64,6 +64,9 @@ class Replay:
         self.protocol = commit.protocol or self.protocol
         self.metadata = commit.metadata or self.metadata
         self._transactions.update(commit.transactions)
+        # A transaction that was undone; no application counts from below zero.
+        for name in [name for name, version in commit.transactions.items() if version < 0]:
+            del self._transactions[name]
         for path, vector_id in commit.removed.items():
             present = self._files.get(path)
             # The removal of a file with another deletion vector is of a former state of it.

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkport.spark.delta.files.data_files import DataFileWriter, Layout
+from sparkport.spark.delta.files.data_files import DataFileWriter
+from sparkport.spark.delta.files.layout import ColumnLayout, Layout
 
-LAYOUT = Layout(("n",), ("n",), (None,))
+LAYOUT = Layout((ColumnLayout("n", "n"),))
 
 
 def test_many_rows_lie_in_small_row_groups(tmp_path: Path) -> None:
