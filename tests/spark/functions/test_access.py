@@ -269,7 +269,8 @@ def test_every_kind_of_column_is_the_same_to_spark_under_a_row_filter(
         ),
         "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
     }
-    data = pa.table(arrays)
+    data = pa.table({"k": pa.array([1, 2], pa.int64()), **arrays})
+    data = data.cast(data.schema.set(0, pa.field("k", pa.int64(), nullable=False)))
     made = cast("FullTable", schema.create_table(Call(), "open_kinds", data.schema, CreateTableOptions()))
     made.insert(Call(), data.to_reader())
     policy = '[[filter]]\nfor = "*"\ntables = "lake.{}.open_kinds"\nrows = "current_principal() = \'ada\'"\n'
@@ -281,20 +282,82 @@ def test_every_kind_of_column_is_the_same_to_spark_under_a_row_filter(
     assert str(part.to_pylist()) == str(whole.to_pylist())
 
 
-def test_changes_in_spark_sql_and_functions_of_partly_seen_tables_are_refused(
+_CHANGES: list[tuple[str, list[dict[str, Any]] | str]] = [
+    ("DELETE FROM {}", [{"id": 2, "name": "b"}]),
+    ("TRUNCATE TABLE {}", [{"id": 2, "name": "b"}]),
+    ("DELETE FROM {} WHERE id = 2", _BOTH := [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]),
+    ("DELETE FROM {0} WHERE id < (SELECT count(*) FROM {0})", _BOTH),
+    ("UPDATE {} SET name = concat(name, '!')", [{"id": 1, "name": "a!"}, {"id": 2, "name": "b"}]),
+    ("INSERT INTO {0} SELECT id + 2, name FROM {0}", [*_BOTH, {"id": 3, "name": "a"}]),
+    ("INSERT INTO {} VALUES (2, 'mine')", "does not satisfy the row filter"),
+    ("UPDATE {} SET id = 2", "does not satisfy the row filter"),
+    (
+        "MERGE INTO {} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "row filter or mask",
+    ),
+    ("INSERT OVERWRITE {} VALUES (1, 'x')", "row filter or mask"),
+]
+
+
+@pytest.mark.parametrize(("statement", "expected"), _CHANGES)
+def test_changes_in_spark_sql_are_of_rows_that_the_caller_sees(
+    catalog: SparkCatalog, schema: SparkSchema, statement: str, expected: list[dict[str, Any]] | str
+) -> None:
+    """Rows that a filter leaves out are not there, neither to be changed nor to be read; new rows pass it."""
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    name = f"open_changed_{_CHANGES.index((statement, expected))}"
+    made = cast("FullTable", schema.create_table(Call(), name, columns, CreateTableOptions()))
+    insert(made, _BOTH)
+    policy = f'[[filter]]\nfor = "*"\ntables = "lake.{schema.name}.*"\nrows = "id <> 2"\n'
+    seen = _view(catalog, schema, "select insert update delete", policy)
+    text = statement.format(f"{schema.name}.{name}")
+    if isinstance(expected, str):
+        with pytest.raises(PermissionDeniedError, match=expected):
+            _run(seen, text)
+        expected = _BOTH
+    else:
+        _run(seen, text)
+
+    assert sorted(rows(made), key=str) == expected
+
+
+def test_changes_in_spark_sql_keep_masks_and_privileges(
     catalog: SparkCatalog, schema: SparkSchema, part: FullTable
 ) -> None:
-    """They would tell of rows and values that are kept from the caller, or pass by the row filter."""
+    """A masked column is neither set nor compared by its values, and each change needs its privilege."""
+    table = f"{schema.name}.open_part"
+    masked, filtered = _MASKED.format(schema.name), _FILTERED.format(schema.name)
+    before = part.snapshot(Call(), None).time_point
+    with pytest.raises(PermissionDeniedError, match="masked"):
+        _run(_view(catalog, schema, "select update", masked), f"UPDATE {table} SET name = 'x'")
+    _run(_view(catalog, schema, "select delete", masked), f"DELETE FROM {table} WHERE name LIKE 'open%'")
+    for text, privileges in {
+        f"UPDATE {table} SET id = 1": "select insert delete",
+        f"DELETE FROM {table}": "select insert update",
+        f"INSERT INTO {table} VALUES (1, 'x')": "select update delete",
+    }.items():
+        with pytest.raises(PermissionDeniedError, match="may not"):
+            _run(_view(catalog, schema, privileges, filtered), text)
+    with pytest.raises(NotFoundError) as hidden:
+        _run(
+            _view(catalog, schema, "select update", _HIDDEN.format(schema.name)),
+            f"UPDATE {table} SET name = 'x'",
+        )
+
+    assert "open_part" not in str(hidden.value)
+    assert part.snapshot(Call(), None).time_point == before
+
+
+def test_functions_of_partly_seen_tables_are_refused(
+    catalog: SparkCatalog, schema: SparkSchema, part: FullTable
+) -> None:
+    """They would tell of rows and values that are kept from the caller."""
     table = f"{schema.name}.open_part"
     for policy in (_FILTERED, _MASKED):
-        seen = _view(catalog, schema, "select insert update delete alter", policy.format(schema.name))
-        for text in (f"UPDATE {table} SET name = 'x'", f"DELETE FROM {table}", f"TRUNCATE TABLE {table}"):
+        functions = _functions(_view(catalog, schema, "select alter", policy.format(schema.name)))
+        for name in ("history", "files", "table_changes", "detail", "optimize", "vacuum"):
             with pytest.raises(PermissionDeniedError, match="row filter or mask applies"):
-                _run(seen, text)
-        for name in ("history", "files", "table_changes", "detail"):
-            function = _functions(seen)[name]
-            with pytest.raises(PermissionDeniedError, match="row filter or mask applies"):
-                function.execute(ADA, _arguments(function, table), ScanOptions())
+                functions[name].execute(ADA, _arguments(functions[name], table), ScanOptions())
 
     assert len(rows(part)) == 2
 

@@ -278,6 +278,7 @@ def _limit_time(call: Call, max_seconds: float) -> Call:
         timeout=seconds,
         trace_id=call.trace_id,
         meter=call.meter,
+        if_version=call.if_version,
     )
     call.on_cancel(limited.cancel)
     return limited

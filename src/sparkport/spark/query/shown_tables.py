@@ -21,8 +21,7 @@ from sparkport.arrow.conform import conform_column
 from sparkport.catalog.call import Call
 from sparkport.catalog.guards import GuardedTable
 from sparkport.catalog.lookup import current_arrow_schema
-from sparkport.catalog.rowid import without_rowid
-from sparkport.catalog.scan import ScanOptions
+from sparkport.catalog.scan import ScanOptions, TimePoint, TimeUnit
 from sparkport.errors import NotFoundError, PermissionDeniedError, UnsupportedOperationError
 from sparkport.spark.commit.staging import Stage
 from sparkport.spark.delta.log.commits import commit_name
@@ -38,7 +37,8 @@ from sparkport.spark.table import DeltaTable
 from sparkport.spark.types import encode
 
 _ROWS = "rows.parquet"
-_FEATURES = ["columnMapping", "timestampNtz"]
+_READER_FEATURES = ["columnMapping", "timestampNtz"]
+_WRITER_FEATURES = [*_READER_FEATURES, "invariants"]  # NOT NULL
 
 
 class ShownTables:
@@ -86,8 +86,13 @@ class ShownTables:
         engine = table.versions.engine
         snapshot = table.versions.at(call, None)
         pin = table.versions.pin(call, snapshot)
-        shown = without_rowid(current_arrow_schema(call, seen, pin))
-        columns = {column.exact.name: column for column in snapshot.columns}
+        if call.if_version is not None and call.transaction_id is None:
+            # The query of a change: its rows are to be those that the change is based on.
+            pin = TimePoint(TimeUnit.SNAPSHOT, call.if_version)
+            snapshot = table.versions.at(call, pin)
+        columns = {column.exact.name: column for column in snapshot.columns if not column.is_absent}
+        shown = current_arrow_schema(call, seen, pin)
+        shown = pa.schema([field for field in shown if field.name in columns])
         fields = {field.name: field for field in snapshot.metadata.fields}
         chosen = [columns[name] for name in shown.names]
         spark_fields = [
@@ -153,8 +158,8 @@ def _commit(table_id: str, fields: Sequence[SparkField], size: int | None) -> li
     protocol = {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
-        "readerFeatures": _FEATURES,
-        "writerFeatures": _FEATURES,
+        "readerFeatures": _READER_FEATURES,
+        "writerFeatures": _WRITER_FEATURES,
     }
     actions: list[dict[str, Any]] = [{"protocol": protocol}, {"metaData": metadata}]
     if size is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, assert_never
+from typing import Protocol, assert_never, cast
 
 import numpy as np
 import pyarrow as pa
 
 from sparkport.arrow.conform import batch_of, conform_column
 from sparkport.catalog.call import Call
-from sparkport.catalog.dml import Statement, committed
-from sparkport.catalog.lookup import find_column
+from sparkport.catalog.dml import Statement, StatementTable, committed
+from sparkport.catalog.guards import GuardedTable
+from sparkport.catalog.lookup import current_arrow_schema, find_column
 from sparkport.catalog.rowid import ROWID, without_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.errors import InvalidRequestError, UnsupportedOperationError
@@ -47,19 +48,34 @@ class Queries(Protocol):
 class Lowered:
     """A change as a query for its rows, and the statement of the table that takes them.
 
-    `given` are the columns of the query. With `is_parameters` the rows of an INSERT are its parameters. With
-    `is_unique` a row that is there twice is an error, else its last values count.
+    `given` are the columns of the query, which is run by the call `reads`. With `is_parameters` the rows of
+    an INSERT are its parameters. With `is_unique` a row that is there twice is an error, else its last values
+    count.
     """
 
     query: str
     given: tuple[str, ...]
     begin: Callable[[], Statement]
     conform: Callable[[pa.RecordBatch], pa.RecordBatch]
+    reads: Call
     is_parameters: bool = False
     is_unique: bool = False
 
 
-def lower(call: Call, queries: Queries, change: Change, table: DeltaTable, *, is_run: bool) -> Lowered:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The table that a change writes to; `part` is what the caller sees of it, if that is not all of it."""
+
+    table: DeltaTable
+    part: GuardedTable | None = None
+
+    @property
+    def statements(self) -> StatementTable:
+        """What begins the statements: of a caller who sees a part of the table, only for rows in it."""
+        return self.table if self.part is None else cast("StatementTable", self.part)
+
+
+def lower(call: Call, queries: Queries, change: Change, table: Written, *, is_run: bool) -> Lowered:
     """Return how a change runs. Raises for what the table cannot do.
 
     If the change is to be run now, rows without row ids get theirs.
@@ -134,12 +150,13 @@ def _rows(
     for start in range(0, len(runs), _QUERIES_AT_ONCE):
         texts = [with_values(lowered.query, row) for row in runs[start : start + _QUERIES_AT_ONCE]]
         text = texts[0] if len(texts) == 1 else " UNION ALL ".join(f"(\n{text}\n)" for text in texts)
-        with queries.execute(call, [text], ScanOptions()) as reader:
+        with queries.execute(lowered.reads, [text], ScanOptions()) as reader:
             yield from call.checked(reader)
 
 
-def _lower_update(call: Call, change: Update, table: DeltaTable, *, is_run: bool) -> Lowered:
-    target, changing = _with_ids(call, table, is_run=is_run)
+def _lower_update(call: Call, change: Update, table: Written, *, is_run: bool) -> Lowered:
+    assigned = tuple(dict.fromkeys(column for column, _ in change.assignments))
+    target, changing = _with_ids(call, table, assigned, is_run=is_run)
     names = [target.columns.names[find_column(target.columns, column)] for column, _ in change.assignments]
     if len(set(names)) < len(names):
         raise InvalidRequestError("a column is set twice")
@@ -151,7 +168,7 @@ def _lower_update(call: Call, change: Update, table: DeltaTable, *, is_run: bool
 
 def _updating(
     call: Call,
-    table: DeltaTable,
+    table: Written,
     target: Target,
     given: tuple[str, ...],
     defaults: tuple[str, ...],
@@ -171,24 +188,26 @@ def _updating(
     return Lowered(
         query,
         given,
-        lambda: table.begin_update(call, (*given, *defaults), returning=False),
+        lambda: table.statements.begin_update(call, (*given, *defaults), returning=False),
         conform,
+        _reading(call, table),
         is_unique=is_unique,
     )
 
 
-def _deleting(call: Call, table: DeltaTable, query: str) -> Lowered:
+def _deleting(call: Call, table: Written, query: str) -> Lowered:
     return Lowered(
         query,
         (),
-        lambda: table.begin_delete(call, returning=False),
+        lambda: table.statements.begin_delete(call, returning=False),
         lambda batch: batch.rename_columns([ROWID]),
+        _reading(call, table),
     )
 
 
 def _inserting(
     call: Call,
-    table: DeltaTable,
+    table: Written,
     target: Target,
     given: tuple[str, ...],
     query: str,
@@ -214,7 +233,7 @@ def _inserting(
         arrays = [column(batch, position, field) for position, field in enumerate(target.columns)]
         return batch_of(arrays, target.columns, batch.num_rows)
 
-    return Lowered(query, given, lambda: table.begin_insert(call, returning=False), conform)
+    return Lowered(query, given, lambda: table.statements.begin_insert(call, returning=False), conform, call)
 
 
 def _default(call: Call, field: pa.Field, count: int) -> pa.Array:
@@ -225,7 +244,16 @@ def _default(call: Call, field: pa.Field, count: int) -> pa.Array:
     return conform_column(values, field)
 
 
-def _target(call: Call, table: DeltaTable) -> Target:
+def _reading(call: Call, table: Written) -> Call:
+    """Return the call that reads the rows which a change writes to.
+
+    The query names the version itself; where the caller sees a part of it, the call does.
+    """
+    return call if table.part is not None else call.based_on(None)
+
+
+def _target(call: Call, written: Written) -> Target:
+    table, part = written.table, written.part
     snapshot = table.versions.at(call, None)
     is_staged = table.versions.engine.transactions.is_staged(call)
     if snapshot.state.own_writes and not is_staged:
@@ -233,20 +261,30 @@ def _target(call: Call, table: DeltaTable) -> Target:
             "table", table.name, "changes in Spark SQL of rows that the same transaction has changed"
         )
     fields = snapshot.metadata.fields
+    columns = without_rowid(snapshot.arrow_schema if part is None else current_arrow_schema(call, part))
     return Target(
         table.versions.schema,
         table.name,
-        None if is_staged else snapshot.version,
+        None if is_staged or part is not None else snapshot.version,
         table.versions.pin(call, snapshot).value,
-        tuple(field for field in fields if ROWID_KEY not in field.metadata),
-        without_rowid(snapshot.arrow_schema),
+        tuple(field for field in fields if ROWID_KEY not in field.metadata and field.name in columns.names),
+        columns,
         next((field.name for field in fields if ROWID_KEY in field.metadata), ""),
     )
 
 
-def _with_ids(call: Call, table: DeltaTable, *, is_run: bool) -> tuple[Target, Call]:
-    """Return a table whose rows all have ids, and the call for a statement on that version of it."""
+def _with_ids(
+    call: Call, table: Written, columns: tuple[str, ...] = (), *, is_run: bool
+) -> tuple[Target, Call]:
+    """Return a table whose rows all have ids, and the call for a statement on that version of it.
+
+    `columns` are those that an UPDATE sets.
+    """
     if is_run:
-        table.begin_delete(call, returning=False).abort()  # gives ids to the rows that have none
+        # To begin one gives ids to the rows that have none, if the caller may do it.
+        if table.part is None or not columns:
+            table.statements.begin_delete(call, returning=False).abort()
+        else:
+            table.statements.begin_update(call, columns, returning=False).abort()
     target = _target(call, table)
     return target, call.based_on(target.snapshot)

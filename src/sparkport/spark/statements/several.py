@@ -10,7 +10,7 @@ from sparkport.catalog.dml import Statement
 from sparkport.catalog.transactions import TransactionMode
 from sparkport.errors import ConflictError, UnsupportedOperationError
 from sparkport.spark.commit.conflicts import FinalConflictError, retry_on_conflict
-from sparkport.spark.statements.change_runs import Queries, fill, lower
+from sparkport.spark.statements.change_runs import Queries, Written, fill, lower
 from sparkport.spark.statements.changes import MergeDelete, MergeInsert, MergePart, MergeUpdate, Several
 from sparkport.spark.table import DeltaTable
 from sparkport.spark.write.staged_table import reason_against, staged_table
@@ -67,7 +67,7 @@ def _run_inside(call: Call, queries: Queries, change: Several, table: DeltaTable
     try:
         # All queries read the rows as they are before the first of them is changed.
         for part in change.parts:
-            lowered = lower(call, queries, part, table, is_run=True)
+            lowered = lower(call, queries, part, Written(table), is_run=True)
             statements.append(lowered.begin())
             fill(call, queries, lowered, statements[-1])
         with transactions.changing(call), staged.all_or_none():

@@ -25,7 +25,7 @@ from sparkport.spark.query.placeholders import (
     with_values,
 )
 from sparkport.spark.statements import change_runs
-from sparkport.spark.statements.change_runs import Queries
+from sparkport.spark.statements.change_runs import Queries, Written
 from sparkport.spark.statements.changes import (
     Change,
     MergeDelete,
@@ -44,7 +44,7 @@ from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
 from sparkport.spark.statements.view_runs import ViewRuns
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
-from sparkport.sql.changes import Insert
+from sparkport.sql.changes import Delete, Insert, Update
 from sparkport.sql.parameters import value_rows
 
 _CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
@@ -141,10 +141,10 @@ class SparkSql:
                 raise InvalidRequestError("MERGE and INSERT OVERWRITE take one row of parameters")
             with_literals = replace(statement, text=with_values(statement.text, values[0]))
             return self.update(call, with_literals, None)
-        table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
+        written = self._written(call, statement, change)
         if isinstance(change, Several):
-            return run_several(call, queries, change, table)
-        lowered = change_runs.lower(call, queries, change, table, is_run=True)
+            return run_several(call, queries, change, written.table)
+        lowered = change_runs.lower(call, queries, change, written, is_run=True)
         return change_runs.run(call, queries, lowered, parameters, count)
 
     def _describe_change(
@@ -156,13 +156,14 @@ class SparkSql:
         if isinstance(change, _BOUND_AS_TEXT):
             text = with_values(text, values)
             change, values = self._parse_change(call, replace(statement, text=text)), []
-        table = Names(call, self._catalog, statement).table(change.target, *needed_privileges(change))
+        written = self._written(call, statement, change)
+        table = written.table
         declared = parameter_schema(
             statement.text, self._column_types(call, _names_of(statement) | {table.name.lower()})
         )
         queries = self._query.within(statement)
         for part in change.parts if isinstance(change, Several) else (change,):
-            lowered = change_runs.lower(call, queries, part, table, is_run=False)
+            lowered = change_runs.lower(call, queries, part, written, is_run=False)
             queries.schema_for_parameters(call, [with_values(lowered.query, values)])
         if isinstance(change, Insert):
             columns = without_rowid(table.arrow_schema)
@@ -170,6 +171,15 @@ class SparkSql:
             for number, kind in parameter_types(change.query, fields).items():
                 declared = declared.set(number, pa.field(str(number + 1), kind))
         return SqlDescription(None, declared)
+
+    def _written(self, call: Call, statement: SqlStatement, change: Change | Several) -> Written:
+        """Return the table that a change writes to. Raises NotFoundError and PermissionDeniedError."""
+        names = Names(call, self._catalog, statement)
+        seen = names.seen_table(change.target)
+        part = partial(call, seen) if isinstance(change, (Insert, Update, Delete)) else None
+        if part is None:
+            return Written(delta_table(unguarded(seen, *needed_privileges(change)), change.target))
+        return Written(delta_table(part.behind, change.target), part)
 
     def _parse_change(self, call: Call, statement: SqlStatement) -> Change | Several:
         # Spark's parser takes a parameter only where it binds one itself.
