@@ -45,7 +45,6 @@ _NOT_ON_SPARK: dict[str, str] = {
     "test_statistics_are_those_of_the_transaction": _NO_DISTINCT,
     "test_statistics_of_a_removed_column_are_not_those_of_its_successor": _NO_DISTINCT,
     "test_snapshot_of_another_table_is_not_found": "a table that was replaced keeps its history",
-    "test_grants_decide_every_operation": _TOO_MANY,
     "test_version_that_never_was_is_not_found": "the error also tells which versions there are",
 }
 
