@@ -88,7 +88,7 @@ def _delete(table: StatementTable, row_ids: list[int], *, returning: bool = Fals
 
 def _run(table: Any, statement: Any, batch: pa.RecordBatch, *, returning: bool) -> list[dict[str, Any]]:
     reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    result = run(statement, reader, table.arrow_schema, returning=returning)
+    result = run(ADA, statement, reader, table.arrow_schema, returning=returning)
     if result.returning_data is None:
         return []
     answer = result.returning_data.read_all()

@@ -25,7 +25,7 @@ from sparkport.app.authentication.tokens import TokenFile
 from sparkport.app.sample import load_sample
 from sparkport.catalog.measures import MEASURES
 from sparkport.cli import serve
-from sparkport.errors import ConfigError, ConflictError
+from sparkport.errors import ConfigError, ConflictError, NotFoundError
 from sparkport.memory import MemoryCatalog
 from tests.certificates import Authority
 from tests.flight_client import Flight
@@ -111,6 +111,34 @@ def web(server: sparkport.Server) -> Web:
     found = Web(server.console)
     assert found.call("/healthz")[:2] == (200, b"ok\n")  # from now on requests are counted
     return found
+
+
+class Dropped:
+    """A table that is dropped while it is listed."""
+
+    name = "gone"
+    arrow_schema = ROWS.schema
+
+    @property
+    def comment(self) -> str:
+        """Be gone."""
+        raise NotFoundError("table", "s.gone")
+
+    def scan(self, call: object, options: object) -> pa.RecordBatchReader:
+        """Be gone."""
+        del call, options
+        raise NotFoundError("table", "s.gone")
+
+
+def test_a_table_that_is_dropped_meanwhile_hides_no_other() -> None:
+    """The catalog of the console leaves it out."""
+    builder = sparkport.CatalogBuilder().schema("s").table("t", ROWS)
+    builder.add_table(Dropped())
+    with sparkport.Server(builder, port=0, token=TOKEN, http_port=0, grace_seconds=0.2) as server:
+        (database,) = Web(str(server.console)).json("/api/databases")
+
+    schema = next(schema for schema in database["schemas"] if schema["name"] == "s")
+    assert [table["name"] for table in schema["tables"]] == ["t"]
 
 
 def test_health_needs_no_token(web: Web) -> None:

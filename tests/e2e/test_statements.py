@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -17,42 +17,17 @@ from typer.testing import CliRunner
 import sparkport
 from sparkport import ServerLimits, cli, errors
 from sparkport.app.authentication.tokens import TokenFile
-from sparkport.catalog import Call
 from sparkport.client import Client
+from sparkport.memory.statements import InsertStatement
 from sparkport.protocol import flight_pb2 as pb
+from tests.conftest import TOKEN as SERVER_TOKEN
 from tests.flight_client import Flight, path_descriptor, refusal, table_of
 
+from .slow_table import Slow
 from .usage import eventually
 
 TOKEN = "owner-token"
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64())})
-
-
-class Slow:
-    """A table whose rows come until the call is over, slowly, and whose reader tells when it has ended."""
-
-    name = "slow"
-    comment = ""
-    arrow_schema = pa.schema([("n", pa.int64())])
-
-    def __init__(self) -> None:
-        self.ended = threading.Event()
-        self.size = 1
-
-    def scan(self, call: Call, options: object) -> pa.RecordBatchReader:
-        """Yield small batches for ever."""
-        del options
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            try:
-                for number in itertools.count():
-                    if call.wait_cancelled(0.02):
-                        return
-                    yield pa.record_batch({"n": pa.array([number] * self.size, pa.int64())})
-            finally:
-                self.ended.set()
-
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, batches())
 
 
 @pytest.fixture
@@ -156,6 +131,33 @@ def test_a_statement_that_waits_for_its_client_is_cancelled_too(client: Flight) 
     assert code == "CANCELLED"
     assert "cancelled" in message.lower()
     assert client.read(table, 1).num_rows == 0
+
+
+def test_a_change_that_is_being_committed_is_told_as_it_ends(
+    server: sparkport.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever cancels in the middle of a commit is told what became of it, and so is the client."""
+    begun, commit = threading.Event(), InsertStatement.commit
+
+    def slowly(self: InsertStatement) -> int:
+        count = commit(self)
+        begun.set()
+        time.sleep(2.5)
+        return count
+
+    monkeypatch.setattr(InsertStatement, "commit", slowly)
+    with sparkport.connect(server.location, token=SERVER_TOKEN) as client, ThreadPoolExecutor() as pool:
+        client.create_schema("s")
+        client.create_table("s", "t", ROWS.schema)
+        insert = pool.submit(lambda: client.insert("s", "t", ROWS).affected_rows)
+        assert begun.wait(20)
+        statement = next(one for one in client.statements() if one["kind"] == "insert")
+        during = client.cancel(str(statement["id"]))
+
+        assert insert.result(20) == 1000
+        assert client.scan("s", "t").read_all().num_rows == 1000
+        after = next(one for one in client.statements() if one["id"] == statement["id"])
+    assert (during["state"], after["state"]) == ("running", "finished")
 
 
 def test_others_neither_see_nor_cancel_a_statement(

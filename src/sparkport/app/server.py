@@ -32,6 +32,7 @@ from sparkport.expressions.sandbox import SANDBOX
 from sparkport.flight import routes
 from sparkport.flight.audit import AuditLog
 from sparkport.flight.context import ServerContext
+from sparkport.flight.statement_queue import StatementQueue
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.transport.auth import (
     Authenticator,
@@ -166,6 +167,9 @@ class Server:
             self.catalogs,
             TicketSigner(_ticket_key(token, ticket_key_file)),
             statements=self.statements,
+            queue=StatementQueue(
+                limits.concurrent_statements, waiting=limits.waiting_statements, seconds=limits.queue_seconds
+            ),
             resources=limits.resources(),
             actions=actions,
             offers_sql=sql,

@@ -172,7 +172,9 @@ class Call:
         for batch in batches:
             self.check()
             self.meter.rows_out += batch.num_rows
+            self.meter.given_at = time.monotonic()
             yield batch
+            self.meter.given_at = None
         # A table that stops because the call is over has not given all its rows.
         self.check_cancelled()
 

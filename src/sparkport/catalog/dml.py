@@ -140,17 +140,20 @@ class Outcome:
 
 
 @contextmanager
-def committed(statement: Statement, check_alive: Callable[[], None] | None = None) -> Iterator[Outcome]:
+def committed(
+    call: Call, statement: Statement, check_alive: Callable[[], None] | None = None
+) -> Iterator[Outcome]:
     """Commit a statement at the end of the block that writes its batches; abort it if anything fails.
 
-    `check_alive` runs before the commit and raises if the caller has left: nothing is committed then.
+    `check_alive` runs before the commit and raises if the caller has left: nothing is committed then. Without
+    it the call is asked.
     """
     outcome = Outcome()
     try:
         yield outcome
-        if check_alive is not None:
-            check_alive()
-        outcome.affected_rows = statement.commit()
+        (check_alive or call.check)()
+        with call.meter.committing():
+            outcome.affected_rows = statement.commit()
         MEASURES.count("commits")
     except BaseException as error:
         if isinstance(error, ConflictError):
@@ -160,11 +163,11 @@ def committed(statement: Statement, check_alive: Callable[[], None] | None = Non
 
 
 def run(
-    statement: Statement, rows: pa.RecordBatchReader, arrow_schema: pa.Schema, *, returning: bool
+    call: Call, statement: Statement, rows: pa.RecordBatchReader, arrow_schema: pa.Schema, *, returning: bool
 ) -> DMLResult:
     """Run a statement over all rows and commit it; `arrow_schema` is that of RETURNING without any rows."""
     answers: list[pa.RecordBatch] = []
-    with committed(statement) as outcome:
+    with committed(call, statement) as outcome:
         for batch in rows:
             answer = statement.write(batch)
             if answer is not None:

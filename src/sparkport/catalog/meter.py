@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -39,9 +40,12 @@ class Meter:
     """Counts the rows and bytes of a call. The thread of the call writes it, any thread may read it."""
 
     __slots__ = (
+        "_committing",
         "_progress",
         "bytes_in",
         "bytes_out",
+        "committed_at",
+        "given_at",
         "is_queued",
         "read_mode",
         "rows_in",
@@ -58,6 +62,11 @@ class Meter:
         """Whether the call waits for its turn."""
         self.tables: dict[str, tuple[str, ...]] = {}
         """The tables that were looked up, each with the row filters and masks that apply to the caller."""
+        self.given_at: float | None = None
+        """Since when (`time.monotonic`) the client has had the last rows and has not asked for more."""
+        self._committing = 0
+        self.committed_at: float | None = None
+        """When (`time.monotonic`) the last commit was over."""
         self.steps: Steps | None = None
         """Who is told of the steps; None if nobody traces the call."""
         self._progress: Callable[[], Progress | None] | None = None
@@ -78,6 +87,22 @@ class Meter:
     def step(self, name: str, table: str = "") -> AbstractContextManager[None]:
         """Tell whoever traces the call of a part of it that takes its time, while a block runs."""
         return _UNTIMED if self.steps is None else self.steps.step(name, table)
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit has begun and is not over: nobody knows yet how it will end."""
+        return self._committing > 0
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Say that a block commits something."""
+        self._committing += 1
+        try:
+            with self.step("commit"):
+                yield
+        finally:
+            self.committed_at = time.monotonic()
+            self._committing -= 1
 
     def watch(self, progress: Callable[[], Progress | None]) -> None:
         """Let `progress` be asked for the progress, on the thread of whoever wants to know it."""

@@ -370,6 +370,24 @@ def serve(
             help="How many statements of one principal may run at once; 0 is no limit.",
         ),
     ] = 0,
+    statements: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENTS", min=0, help="How many statements may run at once; 0 is no limit."
+        ),
+    ] = 0,
+    statement_queue: Annotated[
+        int,
+        typer.Option(
+            envvar="SPARKPORT_STATEMENT_QUEUE", min=0, help="How many more may wait for those to end."
+        ),
+    ] = _LIMITS.waiting_statements,
+    queue_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="SPARKPORT_QUEUE_TIMEOUT", min=0.1, metavar="SECONDS", help="How long each may wait."
+        ),
+    ] = _LIMITS.queue_seconds,
     http: Annotated[
         bool,
         typer.Option(
@@ -503,6 +521,9 @@ def serve(
                 memory_bytes=memory << 20 or None,
                 statement_seconds=statement_timeout or None,
                 statements_per_principal=statements_per_principal or None,
+                concurrent_statements=statements or None,
+                waiting_statements=statement_queue,
+                queue_seconds=queue_timeout,
             ),
         )
     except (SparkportError, OSError, ValueError) as error:

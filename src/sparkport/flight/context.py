@@ -21,6 +21,7 @@ from sparkport.flight.request import Request
 from sparkport.flight.running_queries import RunningQueries
 from sparkport.flight.scan_plans import ScanPlans
 from sparkport.flight.session_transactions import SessionTransactions
+from sparkport.flight.statement_queue import StatementQueue
 from sparkport.flight.statement_registry import StatementRegistry
 from sparkport.flight.statistics_cache import StatisticsCache
 from sparkport.protocol import flights
@@ -44,6 +45,7 @@ class ServerContext:
     running_queries: RunningQueries = field(default_factory=RunningQueries)
     session_transactions: SessionTransactions = field(default_factory=SessionTransactions)
     statements: StatementRegistry = field(default_factory=StatementRegistry)
+    queue: StatementQueue = field(default_factory=StatementQueue)
     stream_limits: Limits = field(default_factory=Limits)
     resources: Resources = UNLIMITED
     endpoint_location: str = flights.REUSE_CONNECTION

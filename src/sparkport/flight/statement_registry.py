@@ -32,6 +32,7 @@ _MAX_ERROR = 500
 _YIELD_SECONDS = 1.0  # for a handler to end by itself, and say what it has done
 _WATCH_SECONDS = 0.25
 _STREAMS = frozenset({"DoGet", "DoPut", "DoExchange"})
+_SHARED = _STREAMS | {CONSOLE}
 
 OVER = frozenset({"finished", "failed", "cancelled"})
 
@@ -110,6 +111,9 @@ class _Running:
     trace: RequestTrace | None = None
     started: float = field(default_factory=time.time)
     is_cancelled: bool = False
+    dismissal: str = ""
+    """What the client of a cancelled request is told that does not end by itself."""
+    cancelled_at: float = 0.0
     over: threading.Event | None = None  # made by whoever waits for the end
 
 
@@ -152,12 +156,11 @@ class StatementRegistry:
         """Know a request until its log line is written; return its id. Raises LimitExceededError."""
         entry = _Running(next(self._numbers), call, log, client, is_airport, dismiss)
         with self._lock:
-            if self._per_principal is not None and log.method in _STREAMS:
+            if self._per_principal is not None and log.method in _SHARED:
                 self._check_share(call.principal, self._per_principal)
             self._running[entry.number] = entry
-            if self.max_seconds is not None and not self._is_watched:
-                self._is_watched = True
-                threading.Thread(target=self._watch, name="flight-timeouts", daemon=True).start()
+            if self.max_seconds is not None:
+                self._begin_to_watch()
         if self._tracer is not None:
             entry.trace = call.meter.steps = self._tracer.begin(log)
         log.on_finish = lambda status, error: self._finish(entry, status, error)
@@ -211,28 +214,38 @@ class StatementRegistry:
 
     def _end(self, entry: _Running, message: str) -> None:
         entry.is_cancelled = True
+        entry.cancelled_at = time.monotonic()
         with self._lock:
             entry.over = over = entry.over or threading.Event()
             if entry.number not in self._running:
                 return
+            entry.dismissal = message
+            self._begin_to_watch()
         entry.call.cancel()
-        if not over.wait(_YIELD_SECONDS):
-            entry.dismiss(grpc.StatusCode.CANCELLED, message)
-            over.wait(_YIELD_SECONDS / 2)
+        over.wait(_YIELD_SECONDS * 3 / 2)
+
+    def _begin_to_watch(self) -> None:
+        """Have somebody watch; the caller holds the lock."""
+        if not self._is_watched:
+            self._is_watched = True
+            threading.Thread(target=self._watch, name="flight-timeouts", daemon=True).start()
 
     def _watch(self) -> None:
-        """End the calls that are late and wait for their clients, until no call is left."""
+        """End the calls that are cancelled or late and do not end by themselves, until there are none.
+
+        Not those that commit: their clients are told how that ended.
+        """
         while True:
             time.sleep(_WATCH_SECONDS)
             with self._lock:
                 running = list(self._running.values())
-                if not running:
+                if not any(self.max_seconds is not None or entry.dismissal for entry in running):
                     self._is_watched = False
                     return
             for entry in running:
-                remaining = entry.call.remaining()
-                if entry.call.deadline_text and remaining is not None and remaining < -_YIELD_SECONDS:
-                    entry.dismiss(grpc.StatusCode.DEADLINE_EXCEEDED, entry.call.deadline_text)
+                reason = _overdue(entry)
+                if reason is not None and not _is_committing(entry):
+                    entry.dismiss(*reason)
 
     def _find(self, statement_id: str) -> _Running | None:
         prefix, _, number = statement_id.partition("-")
@@ -249,7 +262,7 @@ class StatementRegistry:
         own = sum(
             1
             for entry in self._running.values()
-            if entry.call.principal == principal and entry.log.method in _STREAMS
+            if entry.call.principal == principal and entry.log.method in _SHARED
         )
         if own >= limit:
             raise LimitExceededError(
@@ -315,6 +328,23 @@ class StatementRegistry:
             status,
             error[:_MAX_ERROR],
         )
+
+
+def _overdue(entry: _Running) -> tuple[grpc.StatusCode, str] | None:
+    """Return why a call is to be ended that had a moment to end by itself."""
+    if entry.dismissal and time.monotonic() - entry.cancelled_at >= _YIELD_SECONDS:
+        return grpc.StatusCode.CANCELLED, entry.dismissal
+    remaining = entry.call.remaining()
+    if entry.call.deadline_text and remaining is not None and remaining < -_YIELD_SECONDS:
+        return grpc.StatusCode.DEADLINE_EXCEEDED, entry.call.deadline_text
+    return None
+
+
+def _is_committing(entry: _Running) -> bool:
+    """Return whether a call commits, or has done so just now and has yet to tell its client."""
+    meter = entry.call.meter
+    told_at = meter.committed_at
+    return meter.is_committing or (told_at is not None and time.monotonic() - told_at < _YIELD_SECONDS)
 
 
 def _state(entry: _Running, status: str) -> str:

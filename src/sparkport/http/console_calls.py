@@ -113,7 +113,7 @@ def sample(
     console: ConsoleCall, limit: int, version: str, database: str, schema: str, table: str
 ) -> dict[str, Any]:
     """Return the first rows of a table, now or at a version."""
-    with console.running(path=f"{database}/{schema}/{table}"):
+    with console.running(path=f"{database}/{schema}/{table}"), console.context.queue.place(console.call):
         call = console.call
         catalog = console.context.named_catalog(call, database)
         found = find_table(call, find_schema(call, catalog, schema), table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from sparkport.catalog.call import Call
@@ -10,7 +11,7 @@ from sparkport.catalog.lookup import FUNCTIONS_SCHEMA, current_arrow_schema, fin
 from sparkport.catalog.rowid import without_rowid
 from sparkport.catalog.scan import ScanOptions
 from sparkport.catalog.tables import Catalog, ConstrainedTable, Table, VersionedTable
-from sparkport.errors import SparkportError
+from sparkport.errors import NotFoundError, SparkportError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.presentation.catalog_listing import list_each
 from sparkport.http.json_rows import columns_of, json_columns
@@ -24,14 +25,15 @@ def list_databases(context: ServerContext, call: Call) -> list[dict[str, Any]]:
     """Return all databases with their schemas and the names of their tables."""
 
     def contents(catalog: Catalog) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": schema.name,
-                "comment": schema.comment,
-                "tables": [{"name": table.name, "comment": table.comment} for table in schema.tables(call)],
-            }
-            for schema in catalog.schemas(call)
-        ]
+        shown = []
+        for schema in catalog.schemas(call):
+            tables: list[dict[str, Any]] = []
+            with suppress(NotFoundError):  # dropped in the meantime, as tables may be
+                shown.append({"name": schema.name, "comment": schema.comment, "tables": tables})
+                for table in schema.tables(call):
+                    with suppress(NotFoundError):
+                        tables.append({"name": table.name, "comment": table.comment})
+        return shown
 
     listed = list_each(context.visible_catalogs(call), contents)
     return [{"name": name, "schemas": schemas} for name, schemas in listed]

@@ -129,6 +129,11 @@ class _Parts(Collector):
             "sparkport_statements_running", "Statements that run", value=statements.running()
         )
         yield GaugeMetricFamily(
+            "sparkport_statements_queued",
+            "Statements that wait for others to end",
+            value=self._context.queue.waiting(),
+        )
+        yield GaugeMetricFamily(
             "sparkport_streams_open", "Streams that are open", value=statements.open_streams()
         )
         yield GaugeMetricFamily(

@@ -98,8 +98,7 @@ class MemoryStatement(StagedStatement):
             state, touched, count = self._apply(call, newest, ids)
             return state.with_outcome(key.name, key.outcome(count)), touched, count
 
-        with self._call.meter.step("commit", self._target.name):
-            return self._target.commit(self._call, change, self._held)
+        return self._target.commit(self._call, change, self._held)
 
     def abort(self) -> None:
         """Discard the staged batches."""

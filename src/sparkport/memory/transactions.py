@@ -92,7 +92,7 @@ class MemoryTransactions(TransactionManager):
         """End the transaction and publish what it has staged, all tables or none."""
         transaction = self._registry.find(call, transaction_id)
         try:
-            with call.meter.step("commit"):
+            with call.meter.committing():
                 self._commits.publish(call, lambda: self._commit(call, transaction_id))
         except BaseException:
             with self._commits.lock:

@@ -36,7 +36,7 @@ def run(analysis: Analysis, values: pa.RecordBatch | None) -> int:
     lowered = _lower(analysis, parse_change(analysis.statement.text), values)
     runs = [[]] if lowered.has_all_rows else value_rows(values, len(lowered.parameters))
     statement = lowered.begin()
-    with committed(statement, analysis.call.check) as outcome:
+    with committed(analysis.call, statement) as outcome:
         for row in runs:
             for batch in _fetched(analysis, lowered.query, row):
                 statement.write(lowered.conform(batch))

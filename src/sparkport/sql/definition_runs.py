@@ -125,7 +125,7 @@ def _create_table_as(analysis: Analysis, schema: DynamicSchema, name: str, query
     table = schema.create_table(call, name, columns, CreateTableOptions())
     try:
         statement = buffered.begin_insert(call, table, returning=False)
-        with committed(statement, analysis.call.check) as outcome:
+        with committed(analysis.call, statement) as outcome:
             for batch in call.checked(reader):
                 statement.write(conform_batch(batch, columns))
     except BaseException:

@@ -38,16 +38,18 @@ class WholeStatements:
     def insert(self, call: Call, rows: pa.RecordBatchReader, *, returning: bool = False) -> DMLResult:
         """Add rows, all or none."""
         statement = self.begin_insert(call, returning=returning)
-        return run(statement, rows, self.arrow_schema, returning=returning)
+        return run(call, statement, rows, self.arrow_schema, returning=returning)
 
     def update(
         self, call: Call, row_ids: pa.Int64Array, rows: pa.RecordBatchReader, *, returning: bool = False
     ) -> DMLResult:
         """Set the columns of `rows` in the rows named by position."""
         statement = self.begin_update(call, tuple(rows.schema.names), returning=returning)
-        return run(statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
+        return run(call, statement, with_ids(rows, row_ids), self.arrow_schema, returning=returning)
 
     def delete(self, call: Call, row_ids: pa.Int64Array, *, returning: bool = False) -> DMLResult:
         """Remove rows, all or none."""
         ids = pa.table({ROWID: row_ids}).to_reader()
-        return run(self.begin_delete(call, returning=returning), ids, self.arrow_schema, returning=returning)
+        return run(
+            call, self.begin_delete(call, returning=returning), ids, self.arrow_schema, returning=returning
+        )

@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pyarrow as pa
 import pytest
 
+from sparkport.catalog import Call
 from sparkport.catalog.dml import Statement, committed
 from sparkport.errors import CancelledError
 
@@ -40,7 +41,7 @@ ROWS = pa.record_batch({"n": [1, 2]})
 def test_statement_is_committed_after_its_block() -> None:
     """The caller is checked and the statement committed when all is written."""
     statement = Recorder()
-    with committed(statement, lambda: statement.events.append("check")) as outcome:
+    with committed(Call(), statement, lambda: statement.events.append("check")) as outcome:
         statement.write(ROWS)
 
     assert statement.events == ["write 2", "check", "commit"]
@@ -54,7 +55,7 @@ def test_statement_whose_caller_has_left_is_aborted() -> None:
     def check() -> None:
         raise CancelledError
 
-    with pytest.raises(CancelledError), committed(statement, check):
+    with pytest.raises(CancelledError), committed(Call(), statement, check):
         statement.write(ROWS)
     assert statement.events == ["write 2", "abort"]
 
@@ -63,7 +64,7 @@ def test_statement_whose_commit_fails_is_aborted() -> None:
     """A statement that cannot be committed leaves nothing behind."""
     statement = Recorder(fails=True)
 
-    with pytest.raises(ValueError, match=r"^the commit failed$"), committed(statement):
+    with pytest.raises(ValueError, match=r"^the commit failed$"), committed(Call(), statement):
         pass
     assert statement.events == ["commit", "abort"]
 
@@ -73,7 +74,7 @@ def test_statement_of_a_closed_stream_is_aborted() -> None:
     statement = Recorder()
 
     def stream() -> Generator[None, None, None]:
-        with committed(statement):
+        with committed(Call(), statement):
             yield
 
     running = stream()

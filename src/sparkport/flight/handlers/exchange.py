@@ -72,7 +72,7 @@ def _statement(
             statement, reply = _begin(
                 request, table, operation, incoming.arrow_schema, columns, returning=returning
             )
-            with committed(statement, request.check_alive) as outcome:
+            with committed(request.call, statement, request.check_alive) as outcome:
                 encoder = Encoder(reply)
                 shaper = Shaper(reply, boundary=UserCodeBoundary(request.call, "table", table.name))
                 yield encoder.schema()

@@ -112,7 +112,7 @@ def _run(
 ) -> Written:
     """Write all batches and commit the statement if the caller is still there."""
     rows: list[pa.RecordBatch] = []
-    with committed(statement, request.check_alive) as outcome:
+    with committed(request.call, statement, request.check_alive) as outcome:
         for batch in batches:
             answer = statement.write(batch)
             if answer is not None:

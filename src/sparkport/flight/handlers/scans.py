@@ -187,10 +187,16 @@ def do_get(context: ServerContext, request: Request, ticket: Ticket) -> Iterator
         return
     request.access_log.add_path(ticket.path.catalog, ticket.path.schema, ticket.path.table)
     if ticket.function:
-        yield from calls.deliver(context, request, ticket)
+        with context.queue.place(request.call):
+            yield from calls.deliver(context, request, ticket)
         return
+    with context.queue.place(request.call):
+        yield from _scan(context, request, ticket.path, ticket)
+
+
+def _scan(context: ServerContext, request: Request, path: TablePath, ticket: Ticket) -> Iterator[bytes]:
     call = request.call
-    table = context.table(request, ticket.path)
+    table = context.table(request, path)
     if ticket.row_count is not None and _may_count(context, request, table, ticket):
         yield from _placeholder_rows(request, table, ticket, ticket.row_count)
         return

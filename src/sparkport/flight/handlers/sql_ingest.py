@@ -62,7 +62,7 @@ def _append(request: Request, call: Call, table: Table, incoming: Decoder) -> in
     """Add the rows as one statement, if the client is still there at its end."""
     columns = without_rowid(current_arrow_schema(call, table))
     statement = buffered.begin_insert(call, table, returning=False)
-    with committed(statement, request.check_alive) as outcome:
+    with committed(request.call, statement, request.check_alive) as outcome:
         conform_batch(pa.RecordBatch.from_pylist([], incoming.arrow_schema), columns)
         for batch, _ in incoming:
             statement.write(conform_batch(batch, columns))

@@ -52,7 +52,7 @@ def update(
 ) -> int:
     """Run a statement that returns no rows, within the transaction of a call."""
     catalog = context.named_catalog(call, statement.catalog)
-    with statement_in(call, catalog):
+    with context.queue.place(call), statement_in(call, catalog):
         return _sql(catalog).update_sql(call, statement, parameters)
 
 
@@ -60,7 +60,7 @@ def update(
 def query(context: ServerContext, call: Call, statement: SqlStatement) -> Iterator[pa.RecordBatchReader]:
     """Run a query within the transaction of a call, and give its rows to a block."""
     catalog = context.named_catalog(call, statement.catalog)
-    with active_in(call, catalog):
+    with context.queue.place(call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, None)
         try:
             yield reader
@@ -107,7 +107,7 @@ def deliver(context: ServerContext, request: Request, ticket: StatementTicket, k
     call = request.call.in_transaction(ticket.transaction_id)
     catalog = context.named_catalog(call, ticket.catalog)
     statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema, ticket.time_zone, ticket.part)
-    with context.running_queries.running(key, call), active_in(call, catalog):
+    with context.running_queries.running(key, call), context.queue.place(call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))
         try:
             yield from encoded(Shaper(reader.schema), call.counted(reader))

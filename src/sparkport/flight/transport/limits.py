@@ -35,6 +35,12 @@ class ServerLimits:
     """How long a call may take, until its last row is sent."""
     statements_per_principal: int | None = None
     """Scans, statements and function calls of one principal that run at once."""
+    concurrent_statements: int | None = None
+    """Scans, queries and changes in SQL of all that run at once; others wait."""
+    waiting_statements: int = 100
+    """How many of them may wait."""
+    queue_seconds: float = 60.0
+    """How long one of them may wait."""
     memory_bytes: int | None = None
     """For the rows of all calls that are in memory; by default a quarter of the machine's memory."""
     staged_bytes_per_caller: int | None = None

@@ -115,7 +115,7 @@ def run(call: Call, queries: Queries, lowered: Lowered, values: pa.RecordBatch |
     """Run a change with `count` parameters, for all rows of them at once; return how many rows changed."""
     value_rows(None if values is None else values.slice(0, 0), count)
     statement = lowered.begin()
-    with committed(statement, call.check) as outcome:
+    with committed(call, statement) as outcome:
         fill(call, queries, lowered, statement, values, count)
     return outcome.affected_rows
 

@@ -177,7 +177,7 @@ def _create_table_as(
             target = unguarded(table, Privilege.INSERT)
             assert isinstance(target, DeltaTable)
             statement = target.begin_insert(call, returning=False)
-            with committed(statement, call.check) as outcome:
+            with committed(call, statement) as outcome:
                 for batch in call.checked(reader):
                     statement.write(conform_batch(batch, columns))
         except BaseException:

@@ -223,7 +223,7 @@ class SparkTransactions(TransactionManager):
             return
         view = entry.detail
         try:
-            with call.meter.step("commit"), call.holding(view.changing):
+            with call.meter.committing(), call.holding(view.changing):
                 self._commit_staged(call, transaction_id)
         except BaseException:
             with view.changing:

@@ -73,7 +73,7 @@ class SparkStatement(StagedStatement):
         self._is_finished = True
         key = self._keys.key()
         try:
-            with self._call.meter.step("commit", self._name), writing():
+            with writing():
                 self._stage.close()
                 self._transactions.check(self._call)
                 committed = self._commit_with_retries(key)
