@@ -77,7 +77,7 @@ class Jvm:
         (scratch / "log4j2.properties").write_text(_LOG4J)
         self.process = subprocess.Popen(  # noqa: S603
             _command(conf),
-            env=_environment(java, scratch),
+            env=_environment(java, scratch, conf),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -202,8 +202,11 @@ def child_environment() -> dict[str, str]:
     }
 
 
-def _environment(java: JavaHome, scratch: Path) -> dict[str, str]:
+def _environment(java: JavaHome, scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
+    # Else Spark looks up the machine's own name, which not every container and laptop can resolve.
+    address = conf.get("spark.driver.bindAddress")
     return {
+        **({"SPARK_LOCAL_IP": address} if address else {}),
         **child_environment(),
         "JAVA_HOME": str(java.path if java.has_vectors else _without_vectors(java, scratch)),
         "SPARK_HOME": str(SPARK_HOME),

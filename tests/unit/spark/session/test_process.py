@@ -22,7 +22,7 @@ def test_a_small_runtime_is_started_without_the_module_it_lacks(tmp_path: Path) 
     java.executable.parent.mkdir(parents=True)
     java.executable.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     java.executable.chmod(0o755)
-    launcher = Path(_environment(java, tmp_path)["JAVA_HOME"]) / "bin" / "java"
+    launcher = Path(_environment(java, tmp_path, {})["JAVA_HOME"]) / "bin" / "java"
 
     options = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main"]
     answer = subprocess.run([launcher, *options], capture_output=True, text=True, check=True)
@@ -37,8 +37,24 @@ def test_java_does_not_get_the_settings_of_the_server(
     monkeypatch.setenv("SPARKPORT_CONF", "spark.hadoop.fs.s3a.secret.key=hidden")
     monkeypatch.setenv("SPARKPORT_IVY_SETTINGS", "/settings.xml")
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
-    environment = _environment(JavaHome(tmp_path, "21.0.8", has_vectors=True), tmp_path)
+    environment = _environment(JavaHome(tmp_path, "21.0.8", has_vectors=True), tmp_path, {})
 
     assert "hidden" not in " ".join(environment.values())
     assert environment["SPARKPORT_IVY_SETTINGS"] == "/settings.xml"
     assert environment["AWS_REGION"] == "eu-north-1"
+
+
+def test_spark_does_not_look_up_the_name_of_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A known address is told, unless the user has another; on a cluster Spark finds its own."""
+    java = JavaHome(tmp_path, "21.0.8", has_vectors=True)
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    embedded = {"spark.driver.bindAddress": "127.0.0.1"}
+    told = _environment(java, tmp_path, embedded)["SPARK_LOCAL_IP"]
+    on_a_cluster = _environment(java, tmp_path, {})
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.2")
+
+    assert told == "127.0.0.1"
+    assert "SPARK_LOCAL_IP" not in on_a_cluster
+    assert _environment(java, tmp_path, embedded)["SPARK_LOCAL_IP"] == "127.0.0.2"
