@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.client import Client
-from sparkport.errors import LimitExceededError, PreconditionError, SparkportError
+from sparkport.errors import LimitExceededError, PreconditionError, SparkportError, UnavailableError
 from tests.flight_client import Flight, refusal
 
 from .lake import local_table, wait_until
@@ -146,3 +146,39 @@ def test_read_only_and_full_storage(tmp_path: Path) -> None:
         assert server.rows("own", "stock") == sorted(ROWS * 2, key=repr)
         assert server.tables() == ["own.another", "own.stock", "shop.stock"]
         assert "Traceback" not in server.text
+
+
+def test_transaction_on_a_full_disk(tmp_path: Path) -> None:
+    """However much room is left, a commit over three tables is whole or not at all; the server goes on."""
+    need_own_mounts()
+    (tmp_path / "seed").mkdir()
+    tables, outcomes = ("a", "b", "c"), []
+    with SmallDisk(tmp_path, tmp_path / "seed", size=8 * MB, mode="rw") as server, server.client() as client:
+        client.create_schema("own")
+        for table in tables:
+            client.create_table("own", table, STOCK.schema)
+        expected = 0
+        for free in (*range(0, 49_152, 4096), 65_536, 131_072, MB):
+            try:
+                with client.transaction() as own:
+                    for table in tables:
+                        own.insert("own", table, STOCK)
+                    server.fill(free)
+                outcomes.append("committed")
+            except LimitExceededError:
+                outcomes.append("refused")
+            except UnavailableError as error:
+                outcomes.append(str(error))
+            server.make_room()
+            with client.transaction() as own:
+                counts = [own.scan("own", table).read_all().num_rows for table in tables]
+            expected += 0 if outcomes[-1] == "refused" else STOCK.num_rows
+            assert counts == [expected] * len(tables), (free, outcomes)
+            assert staged(server) == []
+            assert not [path for path in server.files() if path.startswith("_sparkport/transactions/")]
+
+    assert outcomes[0] == "refused"
+    assert outcomes[-1] == "committed"
+    others = [one for one in outcomes if one not in {"refused", "committed"}]
+    assert all(one.startswith("the transaction is committed") for one in others), others
+    assert "Traceback" not in server.text

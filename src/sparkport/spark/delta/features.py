@@ -6,6 +6,9 @@ import enum
 
 from sparkport.spark.delta.log.actions import Protocol
 
+CHECK_PROPERTY = "delta.constraints."
+"""How the properties begin that keep the CHECKs which Delta enforces."""
+
 
 class Work(enum.Flag):
     """What the server does with a table's files itself; Spark does the rest."""
@@ -13,18 +16,20 @@ class Work(enum.Flag):
     READ = enum.auto()
     APPEND = enum.auto()
     """Write a new data file."""
+    APPEND_CHECKED = enum.auto()
+    """Write one whose rows have passed the CHECKs of Delta's own."""
     REWRITE = enum.auto()
     """Add a column and write rows again as they are."""
 
 
-_ALL = Work.READ | Work.APPEND | Work.REWRITE
+_ALL = Work.READ | Work.APPEND | Work.APPEND_CHECKED | Work.REWRITE
 
 # What a feature of writers asks of them changes nothing for readers, wherever it is listed.
 _FEATURES = {
     "allowColumnDefaults": _ALL,
     "appendOnly": _ALL,
     "changeDataFeed": Work.READ | Work.REWRITE,
-    "checkConstraints": Work.READ | Work.REWRITE,
+    "checkConstraints": Work.READ | Work.APPEND_CHECKED | Work.REWRITE,
     "clustering": Work.READ | Work.REWRITE,
     "columnMapping": _ALL,
     "deletionVectors": _ALL,

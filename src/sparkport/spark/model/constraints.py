@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from sparkport.catalog.tables import TableConstraints
+from sparkport.spark.delta.features import CHECK_PROPERTY
 from sparkport.spark.delta.log.actions import Metadata
 
 CONSTRAINTS_KEY = "sparkport.constraints"
 """The table property that keeps, as JSON, what sparkport enforces on its own writes."""
-_DELTA_CHECK = "delta.constraints."
 
 
 def constraint_properties(constraints: TableConstraints) -> dict[str, str]:
@@ -37,7 +37,7 @@ def own_constraints(metadata: Metadata) -> TableConstraints:
 
 def delta_checks(metadata: Metadata) -> tuple[str, ...]:
     """Return the CHECKs that Delta enforces on all writers, in Spark's SQL."""
-    return tuple(text for key, text in metadata.configuration.items() if key.startswith(_DELTA_CHECK))
+    return tuple(text for key, text in metadata.configuration.items() if key.startswith(CHECK_PROPERTY))
 
 
 def all_constraints(metadata: Metadata) -> TableConstraints:

@@ -196,6 +196,20 @@ class TableSnapshot:
         rows = collector.collect(self._while_there(batches))
         return Located(self.state, rows, collector.is_whole or len(self.columns) == 1)
 
+    def stored_rows(self, call: Call, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files of the snapshot as they are stored; an id that is missing stays so."""
+        columns = [column for column in self.columns if not column.is_absent]
+        plan = ReadPlan(
+            columns=tuple(column.read for column in columns),
+            by_id=mapping_mode(self.metadata) == "id",
+            batch_rows=_BATCH_ROWS,
+        )
+        in_server = bytes_read(plan, self.columns, files) <= self.reader.sizes.in_server
+        scan = FileScan(self.table, self.log.root, files, self.columns, plan, {}, {}, in_server)
+        names = [column.logical for column in columns]
+        for batch in self._while_there(self.reader.arrow_scan.read(call.outside_transaction(), scan)):
+            yield batch.rename_columns(names)
+
     def files_by_id(self, ids: Ids) -> list[DataFile]:
         """Return the files in which rows with these ids may be."""
         return matching_files(self.state, self.columns, _among(self.columns[-1].exact.name, ids))

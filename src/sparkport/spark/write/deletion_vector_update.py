@@ -55,10 +55,16 @@ class NewRows:
     stage: Stage
 
 
+def has_vectors(protocol: Protocol, metadata: Metadata) -> bool:
+    """Tell whether new commits to a table may have deletion vectors."""
+    is_enabled = metadata.configuration.get(_ENABLED, "").lower() == "true"
+    return is_enabled and "deletionVectors" in protocol.writer_features
+
+
 def is_possible(protocol: Protocol, metadata: Metadata) -> bool:
     """Tell whether rows of a table may be changed like this; if not, Delta's own statements can do it."""
     configuration = metadata.configuration
-    if "deletionVectors" not in protocol.writer_features or configuration.get(_ENABLED, "").lower() != "true":
+    if not has_vectors(protocol, metadata):
         return False
     if any(configuration.get(key, "").lower() == "true" for key in _KEPT_BY_DELTA):
         return False

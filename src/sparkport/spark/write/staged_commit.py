@@ -25,7 +25,9 @@ from sparkport.spark.commit.transaction_commit import TableCommit
 from sparkport.spark.delta.commit.log_lock import holding_logs
 from sparkport.spark.delta.commit.log_writer import can_commit
 from sparkport.spark.delta.errors import SparkRequiredError
-from sparkport.spark.delta.files.deletion_vectors import deleted_positions, write_vectors
+from sparkport.spark.delta.features import Work
+from sparkport.spark.delta.files.data_files import NewFile
+from sparkport.spark.delta.files.deletion_vectors import deleted_positions, inline_vector, write_vectors
 from sparkport.spark.delta.files.file_actions import addition, removal, shrunk_file
 from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.delta.log.snapshots import total_rows
@@ -37,6 +39,8 @@ from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.warehouse.snapshots import StagedChanges
 from sparkport.spark.write.conflict_detection import is_untouched
 from sparkport.spark.write.constraint_checks import RowChecks
+from sparkport.spark.write.deletion_vector_update import has_vectors
+from sparkport.spark.write.staged_rewrite import rewritten
 from sparkport.spark.write.staged_table import StagedTable, check_same_columns
 
 _MAX_TRIES = 4
@@ -93,6 +97,8 @@ class _Rebased:
     staged: StagedTable
     newest: TableSnapshot
     marked: Sequence[tuple[DataFile, Ids]]
+    rest: Sequence[NewFile] | None = None
+    """What is left of files from which rows were deleted, for a table without deletion vectors."""
 
     @property
     def is_current(self) -> bool:
@@ -101,15 +107,14 @@ class _Rebased:
 
     def commit(self) -> TableCommit:
         """Write the deletion vectors beside the new files, and return the commit to make."""
-        staged, root = self.staged, self.staged.base.log.root
-        own = staged.own_files()
-        shrunk = [(file, gone) for file, gone in self.marked if len(gone) < (file.physical_rows or 0)]
-        shrunk += [
-            (file, deleted_positions(vector, root)) for file in own if (vector := file.deletion_vector)
-        ]
-        files = [Path(file.path).name for file in own]
+        staged = self.staged
+        own, shrunk = staged.own_files(), _shrunk(staged, self.marked)
         actions = [removal(file) for file, _ in self.marked]
-        if shrunk:
+        if self.rest is not None:
+            own = [file for file in own if file.deletion_vector is None]
+            actions += [file.action for file in self.rest]
+        files = [Path(file.path).name for file in own] + [file.path.name for file in self.rest or ()]
+        if shrunk and self.rest is None:
             vectors_file, vectors = write_vectors(staged.made_folder(), [gone for _, gone in shrunk])
             files.append(vectors_file.name)
             pairs = zip(shrunk, vectors, strict=True)
@@ -121,7 +126,7 @@ class _Rebased:
         keys = {one.key.name: one.key.outcome(one.affected) for one in staged.writes if one.key}
         return TableCommit(
             table=str(staged.table),
-            root=root,
+            root=staged.base.log.root,
             table_id=staged.table_id,
             base_version=self.newest.version,
             operation=operation,
@@ -141,7 +146,7 @@ def _rebased(call: Call, staged: StagedTable) -> _Rebased:
         raise NotFoundError("table", str(table))
     newest = table.newest()
     check_same_columns(table, staged.base.metadata, newest.metadata)
-    if not can_commit(staged.root, newest.state.protocol, newest.metadata):
+    if not can_commit(staged.root, newest.state.protocol, newest.metadata, work=Work.APPEND_CHECKED):
         raise FinalConflictError(table.name, "its properties were changed meanwhile")
     between = range(staged.base.version + 1, newest.version + 1)
     if staged.is_exact and any(map(newest.log.changes_rows, between)):
@@ -150,7 +155,21 @@ def _rebased(call: Call, staged: StagedTable) -> _Rebased:
     marked = _marked_in_newest(call, staged, newest)
     if newest.version != staged.base.version:
         _check_keys(call, staged, newest)
-    return _Rebased(staged, newest, marked)
+    if has_vectors(newest.state.protocol, newest.metadata):
+        return _Rebased(staged, newest, marked)
+    left = [replace(file, deletion_vector=inline_vector(gone)) for file, gone in _shrunk(staged, marked)]
+    return _Rebased(
+        staged, newest, marked, rewritten(call, newest, left, staged.made_folder()) if left else ()
+    )
+
+
+def _shrunk(staged: StagedTable, marked: Sequence[tuple[DataFile, Ids]]) -> list[tuple[DataFile, Ids]]:
+    """Return the files that keep some of their rows, those of the transaction itself too, less the others."""
+    shrunk = [(file, gone) for file, gone in marked if len(gone) < (file.physical_rows or 0)]
+    vectors = [(file, file.deletion_vector) for file in staged.own_files()]
+    return shrunk + [
+        (file, deleted_positions(one, staged.base.log.root)) for file, one in vectors if one is not None
+    ]
 
 
 def _marked_in_base(staged: StagedTable) -> list[tuple[DataFile, Ids]]:

@@ -19,12 +19,13 @@ from sparkport.spark.commit.idempotency import application
 from sparkport.spark.commit.row_group_writer import RowGroupWriter
 from sparkport.spark.commit.staging import Stage, new_folder
 from sparkport.spark.delta.commit.log_writer import can_commit
+from sparkport.spark.delta.features import Work
 from sparkport.spark.delta.files import data_files
 from sparkport.spark.delta.files.data_files import NewFile
 from sparkport.spark.delta.log.actions import DataFile, Metadata, decode_file
 from sparkport.spark.delta.log.snapshots import DeltaSnapshot, total_rows
 from sparkport.spark.model.columns import ROWID_KEY
-from sparkport.spark.model.constraints import own_constraints
+from sparkport.spark.model.constraints import all_constraints
 from sparkport.spark.read.snapshot import Located, TableSnapshot
 from sparkport.spark.row_ids.ids import NO_IDS, Ids
 from sparkport.spark.storage.filesystem import is_local, storage_of
@@ -33,6 +34,7 @@ from sparkport.spark.versions import TableVersions
 from sparkport.spark.warehouse.snapshots import StagedChanges
 from sparkport.spark.warehouse.transaction_view import without_rows
 from sparkport.spark.write import deletion_vector_update
+from sparkport.spark.write.staged_checks import check_new_files
 from sparkport.toolkit.repeats import StatementKey
 
 
@@ -113,13 +115,16 @@ class StagedTable(StagedChanges):
 
     def add(
         self,
+        call: Call,
         operation: str,
         new_files: Sequence[NewFile],
         located: Located | None,
         affected: int,
         key: StatementKey | None,
     ) -> None:
-        """Add a statement to what the transaction sees."""
+        """Add a statement to what the transaction sees. Raises ConstraintViolationError."""
+        added = tuple(decode_file(json.loads(file.action)["add"], self.folder) for file in new_files)
+        check_new_files(call, self.table.engine, self.base, added)
         state = self.state()
         files = list(state.files)
         changed = NO_IDS
@@ -127,7 +132,6 @@ class StagedTable(StagedChanges):
             positions = {file.path: places for file, places in located.files()}
             files = [without_rows(file, self.base.log.root, positions.get(file.path)) for file in files]
             changed = located.rows.column(self.base.columns[-1].stored.name).to_numpy()
-        added = tuple(decode_file(json.loads(file.action)["add"], self.folder) for file in new_files)
         kept = tuple(file for file in (*files, *added) if file.row_count != 0)
         self._held.add(4 * changed.nbytes)
         self.writes.append(StagedWrite(operation, added, changed, affected, key))
@@ -210,7 +214,7 @@ def check_same_columns(table: TableVersions, staged: Metadata, newest: Metadata)
     is_same = [field for field in staged.fields if ROWID_KEY not in field.metadata] == [
         field for field in newest.fields if ROWID_KEY not in field.metadata
     ]
-    if not is_same or own_constraints(staged) != own_constraints(newest):
+    if not is_same or all_constraints(staged) != all_constraints(newest):
         raise FinalConflictError(table.name, "its columns were altered meanwhile")
     if staged.fields != newest.fields:
         raise FinalConflictError(table.name, "it was given row ids meanwhile")
@@ -233,13 +237,15 @@ def reason_against(table: TableVersions, base: TableSnapshot, operation: str) ->
         return "it is not on a local disk"
     if not table.engine.capabilities.delta_transactions:
         return "Spark runs on another machine"
-    if not can_commit(table.root, protocol, metadata):
+    if not can_commit(table.root, protocol, metadata, work=Work.APPEND_CHECKED):
         return "it has a feature or property for which Spark has to write the commit"
-    reason = data_files.reason_against_writing(protocol, metadata)
-    if operation != "DELETE" and reason is not None:
+    has_vectors = deletion_vector_update.has_vectors(protocol, metadata)
+    reason = data_files.reason_against_writing(protocol, metadata, work=Work.APPEND_CHECKED)
+    # A DELETE without deletion vectors writes files again.
+    if reason is not None and not (operation == "DELETE" and has_vectors):
         return reason
-    if operation != "INSERT" and not deletion_vector_update.is_possible(protocol, metadata):
-        return "it has no deletion vectors"
+    if operation != "INSERT" and has_vectors and not deletion_vector_update.is_possible(protocol, metadata):
+        return "Delta has more to do for each row that is changed"
     if base.sql_reason is not None:
         return f"only Spark SQL can read it ({base.sql_reason})"
     return None

@@ -242,7 +242,7 @@ class InsertStatement(SparkStatement):
         if not self._stage.rows:
             return Committed(0)
         self._checks.check_keys(staged.view())
-        staged.add(self.operation, staged.take_files(self._stage), None, self._stage.rows, key)
+        staged.add(self._call, self.operation, staged.take_files(self._stage), None, self._stage.rows, key)
         return Committed(self._stage.rows)
 
     def _own_write(self, committed: Committed, version: int) -> OwnWrite:

@@ -196,9 +196,14 @@ class RowIdStatement(SparkStatement):
                 f"{self.operation} changes too many rows of table '{self._name}' for a transaction; run it"
                 " outside of one"
             )
+        if any(file.physical_rows is None for file in located.touched):
+            raise PreconditionError(
+                f"{self.operation} in a transaction is not possible on table '{self._name}': the log does not"
+                " say how many rows its files have; run it outside of a transaction"
+            )
         count = located.rows.num_rows
         files = [] if rows is None else staged.write_rows(rows)
-        staged.add(self.operation, files, located, count, key)
+        staged.add(self._call, self.operation, files, located, count, key)
         return Committed(count)
 
     @property

@@ -22,7 +22,7 @@ from sparkport.spark.delta.commit.checksums import write_checksum
 from sparkport.spark.delta.commit.durability import write_through_added
 from sparkport.spark.delta.commit.log_lock import server_commits
 from sparkport.spark.delta.errors import SparkRequiredError, report_damage
-from sparkport.spark.delta.features import Work, unsupported_features
+from sparkport.spark.delta.features import CHECK_PROPERTY, Work, unsupported_features
 from sparkport.spark.delta.log import members
 from sparkport.spark.delta.log.actions import Metadata, Protocol
 from sparkport.spark.delta.log.commits import OWN_ENGINE, commit_name, parse
@@ -84,14 +84,18 @@ class NewCommit:
         return not any(text.startswith('{"remove"') for text in self.actions)
 
 
-def can_commit(root: str, protocol: Protocol, metadata: Metadata) -> bool:
+def can_commit(root: str, protocol: Protocol, metadata: Metadata, *, work: Work = Work.APPEND) -> bool:
     """Return whether files may be added to and removed from a table without Spark."""
     if protocol.min_writer > _WRITER or protocol.min_reader > _READER or not is_local(root):
         return False
-    if unsupported_features(protocol, Work.APPEND):
+    if unsupported_features(protocol, work):
         return False
+    harmless = (CHECK_PROPERTY,) if work is Work.APPEND_CHECKED else ()
     return all(
-        key in _HARMLESS or not key.startswith("delta.") or value.lower() == "false"
+        key in _HARMLESS
+        or not key.startswith("delta.")
+        or key.startswith(harmless)
+        or value.lower() == "false"
         for key, value in metadata.configuration.items()
     )
 

@@ -24,6 +24,7 @@ from sparkport.spark.storage.filesystem import storage_of
 # All that a reader goes by; others ask something of writers, or of commits that are not there.
 _READ_PROPERTIES = "delta.columnMapping."
 _READER_FEATURES, _WRITER_FEATURES = 3, 7
+_MAPPED = 2  # the reader version that means column mapping
 
 
 class PrivateLog:
@@ -99,15 +100,15 @@ class PrivateLog:
 
 
 def _protocol(protocol: Protocol) -> dict[str, Any]:
-    action: dict[str, Any] = {
-        "minReaderVersion": protocol.min_reader,
-        "minWriterVersion": protocol.min_writer,
+    """Return what a reader must understand; staged rows are deleted by vectors whatever the table has."""
+    implied = {"columnMapping"} if protocol.min_reader == _MAPPED else set()
+    features = protocol.reader_features | implied | {"deletionVectors"}
+    return {
+        "minReaderVersion": _READER_FEATURES,
+        "minWriterVersion": _WRITER_FEATURES,
+        "readerFeatures": sorted(features),
+        "writerFeatures": sorted(features | protocol.writer_features),
     }
-    if protocol.min_reader >= _READER_FEATURES:
-        action["readerFeatures"] = sorted(protocol.reader_features)
-    if protocol.min_writer >= _WRITER_FEATURES:
-        action["writerFeatures"] = sorted(protocol.writer_features)
-    return action
 
 
 def _metadata(state: DeltaSnapshot) -> dict[str, Any]:

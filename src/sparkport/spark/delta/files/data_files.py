@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkport.spark.delta.features import Work, unsupported_features
+from sparkport.spark.delta.features import CHECK_PROPERTY, Work, unsupported_features
 from sparkport.spark.delta.files.layout import Layout, layout_of
 from sparkport.spark.delta.files.new_statistics import NewStatistics
 from sparkport.spark.delta.files.partitions import PartitionValues, can_part_by, parted
@@ -28,7 +28,6 @@ _FILE_BYTES = 128 << 20  # from which size on rows go into another file
 _GROUP_ROWS = 122_880  # as in DuckDB's own files: small, as a look-up decodes whole row groups
 
 _KEPT_BY_SPARK = (
-    "delta.constraints.",
     "delta.dataSkippingStatsColumns",
     "delta.dataSkippingStringPrefixLength",
     "delta.enableRowTracking",
@@ -75,11 +74,12 @@ def can_write(root: str, protocol: Protocol, metadata: Metadata) -> bool:
     return is_local(location_of(root)) and reason_against_writing(protocol, metadata) is None
 
 
-def reason_against_writing(protocol: Protocol, metadata: Metadata) -> str | None:
+def reason_against_writing(protocol: Protocol, metadata: Metadata, *, work: Work = Work.APPEND) -> str | None:
     """Return what only Spark can do for a new file of a table, None if there is nothing."""
-    if protocol.min_writer > _NEWEST_WRITER or unsupported_features(protocol, Work.APPEND):
+    if protocol.min_writer > _NEWEST_WRITER or unsupported_features(protocol, work):
         return "it has a feature for which Spark has to write the files"
-    if any(key.startswith(_KEPT_BY_SPARK) for key in metadata.configuration):
+    kept = _KEPT_BY_SPARK if work is Work.APPEND_CHECKED else (*_KEPT_BY_SPARK, CHECK_PROPERTY)
+    if any(key.startswith(kept) for key in metadata.configuration):
         return "it has a property for which Spark has to write the files"
     fields = metadata.fields
     if any(_KEPT_NOTES & set(field.metadata) for field in with_nested(fields)):
