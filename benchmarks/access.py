@@ -20,15 +20,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import flight
+from pyarrow import flight, parquet
 
 from sparkport.access.decisions import Rights
 from sparkport.access.file import parse_rules
 from sparkport.access.guard import Guard
-from sparkport.catalog import Call, CreateSchemaOptions, CreateTableOptions, ScanOptions
+from sparkport.catalog import (
+    Call,
+    Catalog,
+    CreateSchemaOptions,
+    CreateTableOptions,
+    ScanOptions,
+    SqlStatement,
+)
 from sparkport.catalog.lookup import find_schema, find_table
 from sparkport.catalog.predicates import Column, Comparison, ComparisonOperator, Constant
 from sparkport.memory import MemoryCatalog
+from sparkport.sql import CatalogSql
 
 ROWS = 10_000_000
 TOKEN = "benchmark-token"
@@ -64,15 +72,26 @@ def make_catalog(rows: int) -> MemoryCatalog:
     return catalog
 
 
-def serve(rows: int, rules: str, folder: str) -> None:
-    from sparkport import Server
+def serve(rows: int, rules: str, folder: Path, *, encrypted: bool) -> None:
+    from sparkport import CatalogBuilder, Server
     from sparkport.app.certificates import write_certificate
     from sparkport.app.process.logs import LogFormat, LogLevel, configure_logs
 
     configure_logs(LogFormat.JSON, LogLevel.WARNING)
-    pair = write_certificate(Path(folder), ["127.0.0.1"], days=1) if folder else None
+    pair = write_certificate(folder, ["127.0.0.1"], days=1) if encrypted else None
+    catalog, call = make_catalog(rows), Call()
+    file = folder / "large.parquet"
+    large = find_table(call, find_schema(call, catalog, "s"), "large")
+    parquet.write_table(large.scan(call, ScanOptions(columns=("id", "bucket", "name"))).read_all(), file)
+
+    def from_file() -> pa.RecordBatchReader:
+        source = parquet.ParquetFile(file)
+        return pa.RecordBatchReader.from_batches(source.schema_arrow, source.iter_batches())
+
+    columns = parquet.read_schema(file)
+    files = CatalogBuilder().schema("s").table("large", arrow_schema=columns, reader=from_file).build()
     server = Server(
-        {"lake": make_catalog(rows)},
+        {"lake": catalog, "files": files},
         port=0,
         token=TOKEN,
         access=rules or None,
@@ -89,12 +108,12 @@ class Process:
 
     def __init__(self, folder: Path, rows: int, rules: str = "", *, encrypted: bool = False) -> None:
         folder.mkdir()
-        command = [sys.executable, __file__, "--serve", str(rows)]
+        command = [sys.executable, __file__, "--serve", str(rows), "--folder", str(folder)]
         if rules:
             (folder / "access.toml").write_text(rules, encoding="utf-8")
             command += ["--rules", str(folder / "access.toml")]
         if encrypted:
-            command += ["--tls", str(folder)]
+            command += ["--tls"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         location = self.process.stdout.readline().split()[1]
@@ -107,8 +126,8 @@ class Process:
         for _ in range(count):
             list(self.client.do_action(action, self.options))
 
-    def scans(self, table: str, count: int) -> None:
-        descriptor = flight.FlightDescriptor.for_path("lake", "s", table)
+    def scans(self, table: str, count: int, database: str = "lake") -> None:
+        descriptor = flight.FlightDescriptor.for_path(database, "s", table)
         for _ in range(count):
             for endpoint in self.client.get_flight_info(descriptor, self.options).endpoints:
                 for _ in self.client.do_get(endpoint.ticket, self.options):
@@ -142,20 +161,27 @@ def seconds(work: Callable[[], None]) -> float:
 
 def compare_filters(rows: int, rounds: int) -> None:
     catalog, call = make_catalog(rows), Call("user")
-    plain = find_table(call, find_schema(call, catalog, "s"), "large")
-    where = Comparison(ComparisonOperator.LESS, Column("bucket"), Constant(pa.scalar(5, pa.int64())))
 
-    def seen(condition: str) -> Callable[[], None]:
+    def seen(condition: str) -> Catalog:
         rules = parse_rules(filtered(condition))
-        guard = Guard(Rights(rules, "user", rules.roles_of("user", frozenset())), 0)
-        table = find_table(call, find_schema(call, guard.catalog("lake", catalog), "s"), "large")
-        return lambda: table.scan(call, ScanOptions()).read_all() and None
+        rights = Rights(rules, "user", rules.roles_of("user", frozenset()))
+        return Guard(rights, 0).catalog("lake", catalog)
 
-    def selected() -> None:
-        plain.scan(call, ScanOptions(filter=where)).read_all()
+    def scanned(source: Catalog, options: ScanOptions) -> Callable[[], None]:
+        table = find_table(call, find_schema(call, source, "s"), "large")
+        return lambda: table.scan(call, options).read_all() and None
 
-    compare(f"row filter `{SIMPLE}` | the same as a filter of the scan", seen(SIMPLE), selected, rounds)
-    compare(f"row filter `{OTHER}`, by DuckDB | as above", seen(OTHER), selected, rounds)
+    def queried(source: Catalog, text: str) -> Callable[[], None]:
+        statement = SqlStatement(text, "lake", "s")
+        return lambda: CatalogSql(source).query_sql(call, statement, None).read_all() and None
+
+    where = ScanOptions(filter=Comparison(ComparisonOperator.LESS, Column("bucket"), Constant(pa.scalar(5))))
+    everything, query = ScanOptions(), "SELECT * FROM large"
+    simple = scanned(seen(SIMPLE), everything), scanned(catalog, where)
+    compare(f"scan, row filter `{SIMPLE}` | pushed down by the client", *simple, rounds)
+    for condition in (SIMPLE, OTHER):
+        pair = queried(seen(condition), query), queried(catalog, f"{query} WHERE {condition}")
+        compare(f"SQL, row filter `{condition}` | WHERE", *pair, rounds)
 
 
 def main() -> None:
@@ -164,10 +190,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the data and calls")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--rules", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--tls", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, default=Path(), help=argparse.SUPPRESS)
+    parser.add_argument("--tls", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments.serve, arguments.rules, arguments.tls)
+        serve(arguments.serve, arguments.rules, arguments.folder, encrypted=arguments.tls)
         return
     share = 10 if arguments.quick else 1
     rows, calls = ROWS // share, 2000 // share
@@ -208,12 +235,13 @@ def run(servers: dict[str, Process], rows: int, calls: int, rounds: int) -> None
         lambda: none.scans("large", 1),
         rounds,
     )
-    compare(
-        f"scan of {rows:,} rows, TLS | without TLS",
-        lambda: tls.scans("large", 1),
-        lambda: none.scans("large", 1),
-        rounds,
-    )
+    for database, origin in (("lake", "memory"), ("files", "Parquet")):
+        compare(
+            f"scan of {rows:,} rows from {origin}, TLS | without TLS",
+            lambda database=database: tls.scans("large", 1, database),  # type: ignore[misc]
+            lambda database=database: none.scans("large", 1, database),  # type: ignore[misc]
+            rounds,
+        )
     compare_filters(rows, rounds)
 
 
