@@ -11,6 +11,7 @@ import enum
 from abc import abstractmethod
 from typing import Protocol, runtime_checkable
 
+from sparkport.catalog.abilities import Ability
 from sparkport.catalog.call import Call
 from sparkport.catalog.tables import Catalog, Table
 
@@ -62,7 +63,7 @@ class GuardedTable(Table, Protocol):
 
 
 @runtime_checkable
-class DerivedTable(Protocol):
+class DerivedTable(Protocol, metaclass=Ability):
     """A table whose rows come from other tables that it looks up when it is read: a view of an engine."""
 
     @abstractmethod

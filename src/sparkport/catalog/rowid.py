@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import pyarrow as pa
 
 ROWID = "rowid"
 _MARK = b"is_rowid"
 
 
+@functools.lru_cache(maxsize=64)  # it takes longer to make than most of a look-up
 def rowid_field(name: str = ROWID) -> pa.Field:
     """Return the field that marks the row id column of a table."""
     return pa.field(name, pa.int64(), nullable=False, metadata={_MARK: b"1"})

@@ -43,6 +43,7 @@ from sparkport.spark.statements.several import run_several
 from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
 from sparkport.spark.statements.view_runs import ViewRuns
+from sparkport.spark.table import DeltaTable
 from sparkport.spark.warehouse.listing import DEFAULT_SCHEMA
 from sparkport.sql.changes import Delete, Insert, Update
 from sparkport.sql.parameters import value_rows
@@ -177,9 +178,9 @@ class SparkSql:
         names = Names(call, self._catalog, statement)
         seen = names.seen_table(change.target)
         part = partial(call, seen) if isinstance(change, (Insert, Update, Delete)) else None
-        if part is None:
-            return Written(delta_table(unguarded(seen, *needed_privileges(change)), change.target))
-        return Written(delta_table(part.behind, change.target), part)
+        if part is not None and isinstance(part.behind, DeltaTable):
+            return Written(part.behind, part)
+        return Written(names.table(change.target, *needed_privileges(change)))
 
     def _parse_change(self, call: Call, statement: SqlStatement) -> Change | Several:
         # Spark's parser takes a parameter only where it binds one itself.
