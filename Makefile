@@ -67,7 +67,7 @@ format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-benchmark: setup ## Measure the front, functions, listing, scans and writes against their rivals, access rules and the start
+benchmark: setup ## Measure the front, functions, listing, scans, writes and SQL against their rivals, access rules and the start
 	@$(BIN)/python benchmarks/front.py
 	@$(BIN)/python benchmarks/functions.py
 	@$(BIN)/python benchmarks/listing.py
@@ -75,6 +75,7 @@ benchmark: setup ## Measure the front, functions, listing, scans and writes agai
 	@$(BIN)/python benchmarks/write.py
 	@$(BIN)/python benchmarks/transactions.py
 	@$(BIN)/python benchmarks/access.py
+	@$(BIN)/python benchmarks/sql.py
 	@$(BIN)/python benchmarks/start.py
 
 lock: ## Resolve the dependencies again (needs uv)

@@ -22,6 +22,7 @@ class SqlStatement:
     `catalog` is the name under which clients know the catalog. Tables without a schema are in `schema`; if
     that is empty, the catalog decides. Parameters are written as `?`. Times without a zone are in
     `time_zone`, else in UTC. With a `part` only those rows are read that `SqlDescription` gave this name.
+    `settings` are those of the session, by names of the catalog's SQL, which refuses what it does not know.
     """
 
     text: str
@@ -29,6 +30,7 @@ class SqlStatement:
     schema: str = ""
     time_zone: str = ""
     part: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

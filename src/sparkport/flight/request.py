@@ -42,6 +42,10 @@ class Headers:
         """Return a header, or the default."""
         return self._values.get(name, default)
 
+    def starting_with(self, prefix: str) -> dict[str, str]:
+        """Return the headers whose names begin so."""
+        return {name: value for name, value in self._values.items() if name.startswith(prefix)}
+
     def optional(self, name: str) -> str | None:
         """Return a header, or None."""
         return self._values.get(name)

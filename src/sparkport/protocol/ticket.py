@@ -28,6 +28,7 @@ class StatementTicket(msgspec.Struct, frozen=True, array_like=True):
     parameters: bytes = b""
     time_zone: str = ""
     part: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):

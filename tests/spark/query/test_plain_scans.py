@@ -76,9 +76,16 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def answer(catalog: SparkCatalog, sql: str, values: pa.RecordBatch | None = None, **session: str) -> pa.Table:
+def answer(
+    catalog: SparkCatalog,
+    sql: str,
+    values: pa.RecordBatch | None = None,
+    *,
+    schema: str = "",
+    time_zone: str = "",
+) -> pa.Table:
     """Describe and run a query; the description must hold."""
-    statement = SqlStatement(sql, "lake", **session)
+    statement = SqlStatement(sql, "lake", schema, time_zone)
     description = catalog.describe_sql(Call(), statement, values)
     parts = [
         catalog.query_sql(Call(), replace(statement, part=part), values).read_all()

@@ -193,3 +193,39 @@ def test_places_of_errors_are_those_in_the_text_that_was_sent(
         ):
             with pytest.raises(adbc.ProgrammingError, match=place):
                 cursor.execute(text, (1,))
+
+
+def test_a_session_has_settings_of_its_own(catalog: SparkCatalog, prices: str) -> None:
+    """SET, RESET and headers of connections change them, for nobody else."""
+    quotes = "spark.sql.ansi.doubleQuotedIdentifiers"
+    path = ".".join(f'"{part}"' for part in prices.split("."))
+    words = f'SELECT upper("text") AS "t?" FROM {path} WHERE "n" = ?'
+    cookies = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
+    with sparkport.Server({"lake": catalog}, port=0, token="t", default_catalog="lake") as server:
+        location = server.location.replace("grpc://", "grpc+tcp://")
+        login = {"username": "u", "password": "t"}
+        with (
+            adbc.connect(location, db_kwargs=login | cookies, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(f"SET {quotes} = true")
+            cursor.execute("SET spark.sql.shuffle.partitions = 3")
+            cursor.execute(words, (1,))
+            assert cursor.fetchall() == [("IT'S",)]
+            cursor.execute(f"SET {quotes}")
+            assert cursor.fetchall() == [(quotes, "true")]
+            with pytest.raises(adbc.ProgrammingError, match="from 1 to 1000"):
+                cursor.execute("SET spark.sql.shuffle.partitions = 0")
+            cursor.execute("RESET spark.sql.shuffle.partitions")
+            cursor.execute("SET")
+            assert dict(cursor.fetchall())["spark.sql.shuffle.partitions"] == "<default>"
+            cursor.execute("RESET")
+            cursor.execute(f"SET {quotes}")
+            assert cursor.fetchall() == [(quotes, "<default>")]
+        header = {f"adbc.flight.sql.rpc.call_header.{quotes.lower()}": "true"}
+        with (
+            adbc.connect(location, db_kwargs=login | header, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(words, (2,))
+            assert cursor.fetchall() == [("B\\",)]

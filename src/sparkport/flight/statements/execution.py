@@ -23,6 +23,7 @@ from sparkport.protocol.ticket import StatementTicket, Ticket
 from sparkport.sql import CatalogSql
 
 _MAX_PARAMETER_BYTES = 1 << 20  # of a query: they travel in its ticket
+_SETTING = "spark.sql."  # settings that come as headers, as of connection strings of JDBC
 _NO_COLUMNS = pa.schema([])
 
 
@@ -35,7 +36,8 @@ def statement_of(context: ServerContext, request: Request, sql: str) -> SqlState
     request.access_log.text = sql
     session = sql_sessions.read_cookie(request.headers.get("cookie"))
     catalog = session.catalog or context.default_catalog(request)
-    return SqlStatement(sql, catalog, session.schema, session.time_zone)
+    settings = session.settings | request.headers.starting_with(_SETTING)
+    return SqlStatement(sql, catalog, session.schema, session.time_zone, settings=tuple(settings.items()))
 
 
 def describe(
@@ -90,6 +92,7 @@ def flight_info(
         call.transaction_id,
         _encoded_parameters(parameters),
         statement.time_zone,
+        settings=statement.settings,
     )
     tickets = [Ticket(None, statement=structs.replace(ticket, part=part)) for part in description.parts]
     endpoints = [
@@ -106,7 +109,9 @@ def deliver(context: ServerContext, request: Request, ticket: StatementTicket, k
     request.access_log.text = ticket.sql
     call = request.call.in_transaction(ticket.transaction_id)
     catalog = context.named_catalog(call, ticket.catalog)
-    statement = SqlStatement(ticket.sql, ticket.catalog, ticket.schema, ticket.time_zone, ticket.part)
+    statement = SqlStatement(
+        ticket.sql, ticket.catalog, ticket.schema, ticket.time_zone, ticket.part, ticket.settings
+    )
     with context.running_queries.running(key, call), context.queue.place(call), active_in(call, catalog):
         reader = _sql(catalog).query_sql(call, statement, _decoded_parameters(ticket.parameters))
         try:

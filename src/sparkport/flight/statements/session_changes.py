@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 
 from sparkport.catalog.lookup import find_schema
-from sparkport.catalog.sql import SqlCatalog
+from sparkport.catalog.sql import SqlCatalog, SqlStatement
 from sparkport.errors import InvalidRequestError, NotFoundError, PreconditionError, UnsupportedOperationError
 from sparkport.flight.context import ServerContext
 from sparkport.flight.request import Request
+from sparkport.flight.statements import execution
 from sparkport.protocol.flight_sql import sessions as sql_sessions
 from sparkport.protocol.flight_sql.sessions import Session
 
@@ -26,12 +27,18 @@ _TIME_ZONE = re.compile(
     r"""(?P<quote>['"]?)(?P<zone>[\w/+:-]+)(?P=quote)\s*;?\s*""",
     re.IGNORECASE,
 )
+_SETTING = re.compile(
+    r"""\s*SET\s+`?(?P<name>spark\.[\w.]{1,100})`?\s*=\s*(?P<quote>['"]?)(?P<value>[\w.-]{1,100})(?P=quote)\s*;?\s*""",
+    re.IGNORECASE,
+)
+_RESET = re.compile(r"\s*RESET(?:\s+`?(?P<name>spark\.[\w.]{1,100})`?)?\s*;?\s*", re.IGNORECASE)
+_SPARK_TIME_ZONE = "spark.sql.session.timezone"
 _PART = re.compile(_NAME)
 
 
 def is_session_change(sql: str) -> bool:
     """Return whether a statement changes the session."""
-    return any(pattern.fullmatch(sql) for pattern in (_USE, _SET, _TIME_ZONE))
+    return any(pattern.fullmatch(sql) for pattern in (_USE, _SET, _TIME_ZONE, _SETTING, _RESET))
 
 
 def change_session(context: ServerContext, request: Request, sql: str) -> None:
@@ -59,6 +66,10 @@ def open_session(request: Request) -> None:
 def _changed(context: ServerContext, request: Request, session: Session, sql: str) -> Session:
     if zone := _TIME_ZONE.fullmatch(sql):
         return _in_zone(context, request, session, zone["zone"])
+    if setting := _SETTING.fullmatch(sql):
+        return _with_setting(context, request, session, setting["name"], setting["value"])
+    if reset := _RESET.fullmatch(sql):
+        return _without_setting(context, request, session, reset["name"])
     option = _SET.fullmatch(sql)
     if option:
         kind, path = option["option"].upper(), [_unquoted(option["name"])]
@@ -93,14 +104,42 @@ def _in_catalog(context: ServerContext, request: Request, session: Session, name
 
 
 def _in_zone(context: ServerContext, request: Request, session: Session, zone: str) -> Session:
-    catalog = session.catalog or context.default_catalog(request)
-    if not isinstance(context.named_catalog(request.call, catalog), SqlCatalog):
-        raise UnsupportedOperationError("catalog", catalog, "SET TIME ZONE")
+    _sql_catalog(context, request, session, "SET TIME ZONE")
     if zone.upper() == "LOCAL":
         return replace(session, time_zone="")
     if not sql_sessions.is_time_zone(zone):
         raise InvalidRequestError(f"'{zone}' is not a time zone such as Europe/Berlin or UTC")
     return replace(session, time_zone=zone)
+
+
+def _with_setting(
+    context: ServerContext, request: Request, session: Session, name: str, value: str
+) -> Session:
+    kept = {known: own for known, own in session.settings.items() if known.lower() != name.lower()}
+    changed = replace(session, settings={**kept, name: value})
+    _sql_catalog(context, request, session, "SET of a setting")
+    # The catalog judges the settings of every statement.
+    catalog = changed.catalog or context.default_catalog(request)
+    probe = SqlStatement("SET", catalog, changed.schema, settings=tuple(changed.settings.items()))
+    execution.describe(context, request.call, probe)
+    return changed
+
+
+def _without_setting(context: ServerContext, request: Request, session: Session, name: str | None) -> Session:
+    _sql_catalog(context, request, session, "RESET")
+    if name is None:
+        return replace(session, settings={}, time_zone="")
+    if name.lower() == _SPARK_TIME_ZONE:
+        return replace(session, time_zone="")
+    kept = {known: own for known, own in session.settings.items() if known.lower() != name.lower()}
+    return replace(session, settings=kept)
+
+
+def _sql_catalog(context: ServerContext, request: Request, session: Session, operation: str) -> None:
+    """Make sure that the session's catalog has an SQL of its own. Raises UnsupportedOperationError."""
+    catalog = session.catalog or context.default_catalog(request)
+    if not isinstance(context.named_catalog(request.call, catalog), SqlCatalog):
+        raise UnsupportedOperationError("catalog", catalog, operation)
 
 
 def _unquoted(name: str) -> str:

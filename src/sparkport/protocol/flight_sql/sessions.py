@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zoneinfo
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
 
 import msgspec
@@ -27,11 +27,15 @@ _MAX_NAME = 500
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What names without a catalog or schema and times without a zone mean; the server decides if empty."""
+    """What names without a catalog or schema and times without a zone mean; the server decides if empty.
+
+    `settings` are those of the SQL, which judges them wherever they are used.
+    """
 
     catalog: str = ""
     schema: str = ""
     time_zone: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 def read_cookie(header: str) -> Session:
@@ -85,8 +89,18 @@ def with_options(session: Session, options: dict[str, str | None]) -> tuple[Sess
         elif value is None or (name == "time_zone" and value and not is_time_zone(value)):
             errors[name] = sql.SetSessionOptionsResult.INVALID_VALUE
         else:
-            session = replace(session, **{name: value})
+            session = _with_option(session, name, value)
     return session, errors
+
+
+def _with_option(session: Session, name: str, value: str) -> Session:
+    match name:
+        case "catalog":
+            return replace(session, catalog=value)
+        case "schema":
+            return replace(session, schema=value)
+        case _:
+            return replace(session, time_zone=value)
 
 
 def is_time_zone(name: str) -> bool:

@@ -26,9 +26,9 @@ from sparkport.spark.query.explanations import without_places
 from sparkport.spark.query.renaming import rewritten
 from sparkport.spark.query.result_names import name_given
 from sparkport.spark.query.runner import NAME, QueryRunner
-from sparkport.spark.query.session import read_json
+from sparkport.spark.query.session import TIME_ZONE, read_json
 from sparkport.spark.query.shown_tables import ShownTables
-from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable
+from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable, Settings
 from sparkport.spark.query.transaction_tables import Columns, bound_table, check_versions
 from sparkport.spark.query.view_texts import table_behind, with_views_inside
 from sparkport.spark.table import DeltaTable
@@ -147,14 +147,20 @@ class Query:
         versions = {table: version for table, (*_, version) in found.values()}
         check_versions(tuple(versions))
         text = rewritten(sql, tuple(found), lambda named: _other_name(named.path, found[named][0]))
-        time_zone = self._statement.time_zone if self._statement else ""
-        query = BoundQuery(text, tuple(versions), time_zone, tuple(versions.values()))
+        query = BoundQuery(text, tuple(versions), self._settings(), tuple(versions.values()))
         spark_schema = self._schemas.get(query)
         if spark_schema is None:
             spark_schema = self._runner.spark_schema(call, query)
             if len(sql) <= _MAX_REMEMBERED_LENGTH and not shown:
                 self._schemas.put(query, spark_schema)
         return query, spark_schema
+
+    def _settings(self) -> Settings:
+        own = self._statement
+        if own is None:
+            return ()
+        zone = ((TIME_ZONE, own.time_zone),) if own.time_zone else ()
+        return tuple(sorted((*own.settings, *zone)))
 
     def _table_names(self, call: Call, sql: str) -> tuple[NamedTable, ...]:
         names = self._names.get(sql)

@@ -86,7 +86,7 @@ class SessionRunner(QueryRunner):
             return self._jobs.run(
                 call,
                 NAME,
-                lambda session: self._sessions.beside(call, session, query.time_zone).columns(call, query),
+                lambda session: self._sessions.beside(call, session, query.settings).columns(call, query),
             )
 
     def explained(self, call: Call, query: BoundQuery) -> str:
@@ -95,7 +95,7 @@ class SessionRunner(QueryRunner):
             return self._jobs.run(
                 call,
                 NAME,
-                lambda session: self._sessions.beside(call, session, query.time_zone).explained(call, query),
+                lambda session: self._sessions.beside(call, session, query.settings).explained(call, query),
             )
 
     def rows(
@@ -125,4 +125,4 @@ def _statement() -> Iterator[None]:
 
 
 def _frame(sessions: QuerySessions, call: Call, query: BoundQuery, session: SparkSession) -> DataFrame:
-    return sessions.beside(call, session, query.time_zone).rows(call, query)
+    return sessions.beside(call, session, query.settings).rows(call, query)

@@ -16,14 +16,14 @@ from sparkport.errors import InvalidRequestError, PermissionDeniedError, Unsuppo
 from sparkport.spark.delta_jvm.log_cache import forget
 from sparkport.spark.query import rules
 from sparkport.spark.query.result_names import distinct_names
-from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable, TableBindings
+from sparkport.spark.query.tables import BoundQuery, NamedTable, QueryTable, Settings, TableBindings
 from sparkport.spark.sql_names import literal, quoted
 from sparkport.toolkit.bounded_cache import BoundedCache
 
 _CATALOG = "spark_catalog"
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 _IN_MEMORY = "in-memory"
-_TIME_ZONE = "spark.sql.session.timeZone"
+TIME_ZONE = "spark.sql.session.timeZone"
 _MAX_SESSIONS = 16
 _MAX_ANALYSED = 64
 _CONF = {
@@ -37,7 +37,7 @@ _CONF = {
 
 
 class QuerySessions:
-    """Gives the sessions for queries that belong to a Spark: one for each of the time zones used last.
+    """Gives the sessions for queries that belong to a Spark: one for each of the settings used last.
 
     The catalog of each is of its own and in memory: it has just those tables of the warehouse that were
     asked for, by name and folder, and no views, functions or variables of others.
@@ -47,21 +47,21 @@ class QuerySessions:
         self._register = register
         self._lock = threading.Lock()
         self._spark: SparkSession | None = None
-        self._sessions: OrderedDict[str, QuerySession] = OrderedDict()
+        self._sessions: OrderedDict[Settings, QuerySession] = OrderedDict()
 
-    def beside(self, call: Call, session: SparkSession, time_zone: str = "") -> QuerySession:
-        """Return the session for queries in a time zone; others when Spark has been started again."""
+    def beside(self, call: Call, session: SparkSession, settings: Settings = ()) -> QuerySession:
+        """Return the session for queries with settings; others when Spark has been started again."""
         with call.holding(self._lock):
             if self._spark is not session:
                 self._spark = session
                 self._sessions.clear()
-            if time_zone not in self._sessions:
-                made = _new_session(session, time_zone)
-                self._sessions[time_zone] = QuerySession(made, self._register(made))
-            self._sessions.move_to_end(time_zone)
+            if settings not in self._sessions:
+                made = _new_session(session, settings)
+                self._sessions[settings] = QuerySession(made, self._register(made))
+            self._sessions.move_to_end(settings)
             while len(self._sessions) > _MAX_SESSIONS:
                 self._sessions.popitem(last=False)
-            return self._sessions[time_zone]
+            return self._sessions[settings]
 
 
 class QuerySession:
@@ -156,17 +156,15 @@ class QuerySession:
             sessions.clearActiveSession()
 
 
-def _new_session(session: SparkSession, time_zone: str) -> SparkSession:
+def _new_session(session: SparkSession, settings: Settings) -> SparkSession:
     context = session.sparkContext
     if context.getConf().get(_IMPLEMENTATION, _IN_MEMORY) != _IN_MEMORY:
         raise UnsupportedOperationError("catalog", _CATALOG, "query: it is not in memory")
     jvm = context._jvm  # noqa: SLF001
     assert jvm is not None
     options = jvm.java.util.HashMap()
-    for key, value in _CONF.items():
+    for key, value in (*settings, *_CONF.items()):
         options.put(key, value)
-    if time_zone:
-        options.put(_TIME_ZONE, time_zone)
     # With a state of its own: a child of the other session would share its catalog.
     java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # noqa: SLF001
     return SparkSession(context, java)

@@ -13,6 +13,8 @@ from sparkport.catalog.call import Call
 from sparkport.errors import InvalidRequestError
 
 Key = tuple[str, str]
+Settings = tuple[tuple[str, str], ...]
+"""Settings of a Spark session by their names, in the order of these."""
 _PLAIN = re.compile(r"\w+", re.ASCII)
 _OTHER = "named_"
 
@@ -51,14 +53,14 @@ class QueryTable:
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query with the tables that its names stand for, and the time zone of times without one.
+    """A query with the tables that its names stand for, and the settings of its session.
 
     `versions` are the newest ones of the tables when the query came.
     """
 
     sql: str
     tables: tuple[QueryTable, ...] = ()
-    time_zone: str = ""
+    settings: Settings = ()
     versions: tuple[int, ...] = ()
 
 

@@ -37,7 +37,7 @@ _COLUMN_NAMES = pa.schema([("col_name", pa.string())])
 _CURRENT = pa.schema([("catalog", pa.string()), ("namespace", pa.string())])
 _PLAN = pa.schema([("plan", pa.string())])
 _REASONS = {
-    "SetCommand": "settings cannot be changed, but for SET TIME ZONE 'Europe/Berlin'",
+    "SetCommand": "this setting cannot be changed; SET alone tells which settings a session has",
 }
 
 

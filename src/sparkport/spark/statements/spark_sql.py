@@ -39,6 +39,7 @@ from sparkport.spark.statements.listings import listed
 from sparkport.spark.statements.names import Names, delta_table
 from sparkport.spark.statements.plain_scans import UNBOUND, PlainScan, constant_rows, plain_scan
 from sparkport.spark.statements.plain_select import Constants, parse_plain
+from sparkport.spark.statements.settings import in_session, is_setting_query, settings_of
 from sparkport.spark.statements.several import run_several
 from sparkport.spark.statements.tokens import first_word
 from sparkport.spark.statements.value_lists import parameter_types
@@ -80,6 +81,9 @@ class SparkSql:
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> SqlDescription:
         """Analyse a statement; parameters without values are taken for nulls."""
+        if is_setting_query(statement.text):
+            return SqlDescription(settings_of(statement).schema, _NO_COLUMNS)
+        statement = in_session(statement)
         word = first_word(statement.text)
         if word in _CHANGES:
             return self._describe_change(call, statement, parameters)
@@ -107,6 +111,9 @@ class SparkSql:
         self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None
     ) -> pa.RecordBatchReader:
         """Run a query, once for each row of parameters."""
+        if is_setting_query(statement.text):
+            return settings_of(statement).to_reader()
+        statement = in_session(statement)
         word = first_word(statement.text)
         if word in _UPDATES:
             raise InvalidRequestError("the statement returns no rows; run it as an update")
@@ -124,6 +131,7 @@ class SparkSql:
 
     def update(self, call: Call, statement: SqlStatement, parameters: pa.RecordBatch | None) -> int:
         """Run a statement that returns no rows, and return how many it has changed."""
+        statement = in_session(statement)
         queries = self._query.within(statement)
         word = first_word(statement.text)
         if word in _DEFINITIONS:
