@@ -58,6 +58,20 @@ REWRITING: list[TableChange] = [
 ]
 
 
+def test_change_after_rows_of_the_servers_own_commit_starts_no_job(
+    schema: SparkSchema, spark: SparkSession
+) -> None:
+    """Delta finds in the checksum what it needs, and does not compute it from the whole log."""
+    table = made(schema, ROWS)
+    inserted(table, a=4)
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+
+    table.alter(Call(), AddColumn(pa.field("b", pa.int64())))
+
+    assert scheduler.numTotalJobs() == before
+
+
 def test_every_change_is_one_commit_and_history_stays(schema: SparkSchema, spark: SparkSession) -> None:
     """Rows are rewritten only where values change, ids never change, and all old versions can be read."""
     table = made(schema, ROWS)

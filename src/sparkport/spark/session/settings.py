@@ -53,6 +53,9 @@ _SESSION_CONF = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # The statement whose turn it is waits for it, so the server writes checkpoints much earlier by itself.
     "spark.databricks.delta.properties.defaults.checkpointInterval": CHECKPOINT_INTERVAL,
+    # It is told in checksums alone. Where one lacks it, such as after a commit of the server's own, Delta
+    # runs jobs over the whole log to compute it, before the next commit is done.
+    "spark.databricks.delta.checksumDeletedRecordCountsHistogramMetrics.enabled": "false",
     # Else VACUUM takes the hours it is told for nothing, without a word.
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
