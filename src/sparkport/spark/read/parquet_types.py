@@ -6,7 +6,8 @@ By Parquet's own types: a writer may embed an Arrow schema that says more, which
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -60,12 +61,12 @@ class FileTypes:
 
     def has_column(self, name: str) -> bool:
         """Return whether there is a column of that name, of whatever type."""
-        return name in self.leaves or any(path.startswith(f"{name}.") for path in self.leaves)
+        return name in self.leaves or any(_belongs(path, name) for path in self.leaves)
 
     def absent_name(self, number: int) -> str:
-        """Return a name that no column has, another one for each number."""
+        """Return a name that no column has, in whatever case, another one for each number."""
         name = f"absent {number}"
-        while self.has_column(name):
+        while any(_belongs(path.lower(), name) for path in self.leaves):
             name += "'"
         return name
 
@@ -80,14 +81,16 @@ class FileTypes:
 def file_types(metadata: pq.FileMetaData) -> FileTypes:
     """Return what DuckDB reads from the file with this footer."""
     legacy = legacy_columns(metadata)
+    fields = metadata.schema.to_arrow_schema()
+    mixed_up = _alike(fields.names)
     leaves = {}
     for index in range(metadata.num_columns):
         column = metadata.schema.column(index)
         # A writer compresses all row groups in the same way.
         codec = metadata.row_group(0).column(index).compression if metadata.num_row_groups else "SNAPPY"
         is_readable = column.path not in legacy and codec in _CODECS
+        is_readable = is_readable and not any(_belongs(column.path, name) for name in mixed_up)
         leaves[column.path] = (_leaf_type(column) or "") if is_readable else ""
-    fields = metadata.schema.to_arrow_schema()
     return FileTypes(leaves, {(field.metadata or {}).get(_FIELD_ID, b""): field.name for field in fields})
 
 
@@ -96,8 +99,8 @@ def duckdb_type(kind: pa.DataType) -> str | None:
     match kind:
         case pa.StructType():
             inner = [(field.name, duckdb_type(field.type)) for field in kind]
-            if not inner or any(name is None for _, name in inner):
-                return None
+            if not inner or any(not field or name is None for field, name in inner):
+                return None  # DuckDB has no fields without a name
             return f"STRUCT({', '.join(f'{_quoted(field)} {name}' for field, name in inner)})"
         case pa.ListType():
             element = duckdb_type(kind.value_type)
@@ -105,6 +108,17 @@ def duckdb_type(kind: pa.DataType) -> str | None:
         case pa.Decimal128Type():
             return f"DECIMAL({kind.precision},{kind.scale})"
     return _LEAVES.get(kind)
+
+
+def _belongs(path: str, name: str) -> bool:
+    """Return whether a leaf is in the column of that name."""
+    return path == name or path.startswith(f"{name}.")
+
+
+def _alike(names: Sequence[str]) -> list[str]:
+    """Return the names that others differ from in case only: DuckDB takes them for one."""
+    count = Counter(name.lower() for name in names)
+    return [name for name in names if count[name.lower()] > 1]
 
 
 def _leaves(path: str, wanted: pa.DataType) -> Iterator[tuple[str, str]]:

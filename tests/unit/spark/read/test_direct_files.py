@@ -221,6 +221,29 @@ def test_fields_with_other_names_in_files_forbid_it(tmp_path: Path) -> None:
     ).calls
 
 
+def test_fields_without_a_name_forbid_it(tmp_path: Path) -> None:
+    """DuckDB has no such type."""
+    rows = pa.table({"s": pa.array([{"": 1}])})
+
+    assert not decided([written(tmp_path, rows)], [column("s", rows.schema.field("s").type)]).calls
+
+
+def test_columns_of_a_file_that_differ_in_case_only_are_not_mixed_up(tmp_path: Path) -> None:
+    """DuckDB, which finds columns in whatever case, would read the one for the other."""
+    file = written(tmp_path, pa.table({"A": [1], "a": [2], "b": [3]}))
+
+    assert decided([file], [column("n", pa.int64(), "A")]).rest == (file,)
+    assert rows_of(decided([file], [column("b", pa.int64())]), [column("b", pa.int64())]) == [{"b": 3}]
+
+
+def test_a_column_that_a_file_lacks_is_no_other_one_of_it(tmp_path: Path) -> None:
+    """Whatever names the file has, and in whatever case."""
+    columns = [column("n", pa.int64()), column("later", pa.int64(), "c2")]
+    file = written(tmp_path, pa.table({"n": [1], "Absent 1": [2]}))
+
+    assert rows_of(decided([file], columns), columns) == [{"n": 1, "later": None}]
+
+
 def test_timestamps_of_96_bits_forbid_it(tmp_path: Path) -> None:
     """DuckDB would take instants for local times."""
     rows = pa.table({"t": pa.array([0], pa.timestamp("us"))})
