@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -17,10 +16,10 @@ from sparkport.catalog.scan import TimePoint, TimeUnit
 from sparkport.catalog.tables import TableConstraints
 from sparkport.errors import NotFoundError
 from sparkport.memory.commits import Commits
+from sparkport.memory.outcomes import Outcomes
 from sparkport.memory.rows import RowIds, Rows
 from sparkport.toolkit.repeats import Outcome
 
-_MAX_OUTCOMES = 10_000
 _PIN = re.compile("(?P<owner>.*):(?P<number>[0-9]{1,18})(?P<private>p?)")
 
 
@@ -34,14 +33,11 @@ class TableState:
     arrow_schema: pa.Schema
     constraints: TableConstraints = field(default_factory=TableConstraints)
     rows: Rows = field(default_factory=Rows)
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: Outcomes = field(default_factory=Outcomes)
 
     def with_outcome(self, key: str, outcome: Outcome) -> TableState:
         """Return the state with one more outcome; beyond a limit the oldest are dropped."""
-        kept = dict(
-            itertools.islice(self.outcomes.items(), max(0, len(self.outcomes) - _MAX_OUTCOMES + 1), None)
-        )
-        return replace(self, outcomes=kept | {key: outcome})
+        return replace(self, outcomes=self.outcomes.with_outcome(key, outcome))
 
 
 @dataclass(frozen=True, slots=True)
