@@ -227,7 +227,7 @@ class Journal:
             _unlink(*_moved([commit for commit in commits if commit not in made]))
             if made:
                 _log.error(
-                    "another program has changed the same files between the commits of a transaction",
+                    "another program has changed or removed files between the commits of a transaction",
                     undone=[commit.table for commit in made if commit.table not in kept],
                     not_undone=kept,
                     not_committed=[commit.table for commit in commits if commit not in made],
@@ -245,8 +245,13 @@ class Journal:
 
     def _write(self, commit: TableCommit, number: int | None) -> None:
         """Move the files of a commit and make it. Whatever is raised, it was not made."""
-        for name in commit.files:
-            _move(Path(commit.folder) / name, Path(commit.root) / name)
+        try:
+            for name in commit.files:
+                _move(Path(commit.folder) / name, Path(commit.root) / name)
+        except FileNotFoundError as error:
+            raise ConflictError(
+                commit.table, "what was staged for it was removed by another program"
+            ) from error
         actions = list(commit.actions)
         if number is not None:
             actions.append(mark(number))
@@ -331,7 +336,10 @@ def _undone(conflict: ConflictError, kept: Sequence[str] | None) -> ConflictErro
     """Return the error for a transaction whose commits were taken back, but for those to some tables."""
     if kept is None:
         return conflict
-    detail = "another program changed it while the transaction was committed; the transaction was undone"
+    detail = (
+        "another program changed it, or removed what was staged for it, during the commit; the transaction"
+        " was undone"
+    )
     if kept:
         detail += f", but for tables {', '.join(kept)}, which that program has changed too"
     return ConflictError(conflict.table, detail)
@@ -374,7 +382,7 @@ def _adopted(path: Path) -> Iterator[dict[str, Any] | None]:
     try:
         is_mine = _try_lock(opened, fcntl.LOCK_EX) and path.exists()
         yield json.loads(path.read_bytes()) if is_mine else None
-    except (SparkportError, OSError) as error:
+    except (SparkportError, OSError, ValueError, KeyError, TypeError) as error:
         _log.error(
             "a transaction of a server that died could not be completed; the next use tries again",
             reason=f"{type(error).__name__}: {error}",

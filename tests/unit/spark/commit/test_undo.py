@@ -26,7 +26,7 @@ from sparkport.spark.delta.commit.log_writer import write_commit
 from sparkport.spark.delta.files.file_actions import removal
 from sparkport.spark.delta.log.reader import DeltaLog
 
-from .test_journal import commits, counts, publish, records
+from .test_journal import commits, counts, killed_at, publish, records
 
 __all__ = ["commits"]
 
@@ -206,3 +206,42 @@ def test_nothing_is_undone_where_nothing_was_made(tmp_path: Path, colliding: lis
 
     assert counts(tmp_path) == [1, 1, 0]
     assert [line for line in lines if line["log_level"] == "error"] == []
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_lost_files_undo_what_was_made(tmp_path: Path, commits: list[TableCommit], made: int) -> None:
+    """Where staged files are gone, with the server that has decided, no record stays that blocks others."""
+    killed_at(tmp_path, commits, made)
+    for commit in commits:
+        for name in commit.files:
+            (Path(commit.folder) / name).unlink(missing_ok=True)
+    with structlog.testing.capture_logs() as lines:
+        recover(tmp_path)
+
+    assert counts(tmp_path) == [1, 1, 1]
+    assert records(tmp_path) == []
+    assert len([line for line in lines if line["log_level"] == "error"]) == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_lost_files_are_a_conflict(tmp_path: Path, commits: list[TableCommit], count: int) -> None:
+    """A commit whose staged files were removed commits nothing, and says so."""
+    (Path(commits[count - 1].folder) / commits[count - 1].files[0]).unlink()
+    with pytest.raises(ConflictError, match="what was staged for it"):
+        publish(tmp_path, commits[:count])
+
+    assert counts(tmp_path) == [1, 1, 1]
+
+
+def test_damaged_record_is_told(tmp_path: Path, commits: list[TableCommit]) -> None:
+    """Nobody can know what it meant: transactions are refused until somebody has looked."""
+    killed_at(tmp_path, commits, 1)
+    (record,) = records(tmp_path)
+    record.write_text("{")
+    with (
+        pytest.raises(UnavailableError, match="could not be completed yet"),
+        Journal(str(tmp_path), DeltaLog).reading(Call(timeout=0.1)),
+    ):
+        pass
+
+    assert records(tmp_path) == [record]
