@@ -19,6 +19,7 @@ NOT_RUN = {
     ("README.md", 'sparkport.Server(sparkport.Lakehouse("./lakehouse")).serve()'): SPARK,
     ("README.md", "def shout(words: Texts)"): "an excerpt of examples/functions.py, compared word for word",
     ("CONTRIBUTING.md", "make setup"): NETWORK,
+    ("docs/clients.md", 'spark.read.format("jdbc")'): "needs a driver on Spark's class path; tried by hand",
     ("docs/python-server.md", 'sparkport.Server(sparkport.Lakehouse("./lakehouse")).serve()'): SPARK,
     ("docs/security.md", "sparkport certificate "): "starts no server; tests/e2e/test_tls.py runs it",
     ("docs/security.md", "sparkport token create "): "starts no server; tests/e2e/test_tokens.py runs it",

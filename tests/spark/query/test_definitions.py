@@ -237,7 +237,7 @@ def test_schemas_are_created_and_dropped(catalog: SparkCatalog, run: Run) -> Non
         "CREATE TABLE {0}.refused (a INT) PARTITIONED BY (b INT)",
         "CREATE TABLE {0}.refused (a INT, b INT GENERATED ALWAYS AS (a + 1))",
         "CREATE OR REPLACE TABLE {0}.refused AS SELECT 1 / 0 AS a",
-        "CREATE VIEW {0}.refused AS SELECT 1 AS a",
+        "CREATE VIEW {0}.refused TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS a",
         "CREATE TEMPORARY VIEW refused AS SELECT 1 AS a",
         "CREATE FUNCTION {0}.refused AS 'java.lang.String'",
         "DROP VIEW {0}.refused",
