@@ -76,6 +76,7 @@ benchmark: setup ## Measure the front, functions, listing, scans, writes and SQL
 	@$(BIN)/python benchmarks/transactions.py
 	@$(BIN)/python benchmarks/access.py
 	@$(BIN)/python benchmarks/sql.py
+	@$(BIN)/python benchmarks/operations.py
 	@$(BIN)/python benchmarks/start.py
 
 lock: ## Resolve the dependencies again (needs uv)

@@ -77,6 +77,16 @@ def test_a_server_that_is_not_there_is_told() -> None:
     assert result.stderr.startswith("sparkport: ")
 
 
+def test_doctor_knows_that_java_needs_a_users_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A container may run as a number that is nobody's: Spark would end with an error of Ivy's."""
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)
+    result = CliRunner().invoke(cli.app, ["doctor", str(tmp_path / "lake")])
+
+    assert result.exit_code == 1
+    assert "!!  user: user id 4000000000 has no name" in result.stdout
+    assert "/etc/passwd" in result.stdout
+
+
 def test_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     """A warehouse that is a file is found, with what to do; the others are checked all the same."""
     file = tmp_path / "file"

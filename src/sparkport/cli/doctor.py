@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 from collections.abc import Callable
@@ -31,6 +32,7 @@ def doctor(
 ) -> None:
     """Check Java, Delta's jars, the warehouse, ports and disk, and say what to do."""
     checks: dict[str, Callable[[], Finding]] = {
+        "user": _user,
         "Java": _java,
         "Delta's jars": _jars,
         "warehouse": lambda: _warehouse(warehouse),
@@ -59,6 +61,18 @@ def prefetch() -> None:
         jars = delta_jars(settings.jars_folder, ivy_settings=settings.ivy_settings)
     for jar in jars:
         typer.echo(str(jar))
+
+
+def _user() -> Finding:
+    """Return who serves: in a container that may be a number without a name, which Java cannot run as."""
+    number = os.getuid()
+    try:
+        return Finding(pwd.getpwuid(number).pw_name)
+    except KeyError:
+        return Finding(
+            f"user id {number} has no name on this machine, and Spark's Java needs one",
+            "add a line for it to /etc/passwd (useradd), or run as a user that has one",
+        )
 
 
 def _java() -> Finding:
