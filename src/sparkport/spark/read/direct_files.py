@@ -21,6 +21,7 @@ from sparkport.catalog.scan import ClientCall
 from sparkport.spark.delta.log.actions import DataFile
 from sparkport.spark.model.columns import TableColumn
 from sparkport.spark.read.file_scan import column_share
+from sparkport.spark.read.lookups import leaves_few_rows
 from sparkport.spark.read.parquet_types import FileTypes, duckdb_type, file_types
 from sparkport.spark.read.planning import ScanPlan
 from sparkport.spark.read.splits import partition_value
@@ -39,7 +40,8 @@ _GLOB_CHARACTERS = frozenset("*?[")
 _NO_FILES = "no file has a row that may match"
 _NEEDS_IDS = "the query needs row ids"
 _FEW_GROUPS = "the filter leaves few row groups of files"
-_QUERY_REASONS = {_NO_FILES, _NEEDS_IDS, _FEW_GROUPS}
+_FEW_ROWS = "the filter asks for single values"
+_QUERY_REASONS = {_NO_FILES, _NEEDS_IDS, _FEW_GROUPS, _FEW_ROWS}
 _FIELD_ID = b"PARQUET:field_id"
 _SCHEMA = pa.map_(
     pa.string(), pa.struct([("name", pa.string()), ("type", pa.string()), ("default_value", pa.string())])
@@ -80,7 +82,7 @@ def direct_files(plan: ScanPlan, root: str, columns: Sequence[TableColumn]) -> D
     rest: list[DataFile] = []
     reasons: dict[str, None] = {}
     for file in plan.files:
-        reading = _reading(plan, root, file)
+        reading = _reading(plan, root, file, columns)
         if isinstance(reading, str):
             rest.append(file)
             reasons[reading] = None
@@ -117,7 +119,7 @@ def _type_name(column: TableColumn) -> str | None:
     return duckdb_type(stored)
 
 
-def _reading(plan: ScanPlan, root: str, file: DataFile) -> _Reading | str:
+def _reading(plan: ScanPlan, root: str, file: DataFile, columns: Sequence[TableColumn]) -> _Reading | str:
     """Return how DuckDB reads a file, or why it cannot."""
     if file.deletion_vector is not None:
         return "files have deletion vectors"
@@ -141,6 +143,8 @@ def _reading(plan: ScanPlan, root: str, file: DataFile) -> _Reading | str:
         names.append(name)
         defaults.append(default)
     if plan.read.filter is not None and file.size > _CALL_BYTES:
+        if leaves_few_rows(plan.options.filter, columns, file):
+            return _FEW_ROWS
         share = matching_share(plan.read, arrow_location(file.path))
         if share < _MIN_SHARE:
             return _FEW_GROUPS

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import decimal
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sparkport.catalog.predicates import (
+    And,
+    Column,
+    Comparison,
+    ComparisonOperator,
+    Constant,
+    Expression,
+    In,
+)
 from sparkport.catalog.rowid import rowid_field
 from sparkport.catalog.scan import ScanOptions
 from sparkport.spark.delta.log.actions import DataFile, DeletionVector
@@ -50,11 +61,16 @@ def written(
     return DataFile(str(path), values or {}, path.stat().st_size, 0, None, None, rows.num_rows)
 
 
-def decided(files: Iterable[DataFile], columns: Iterable[TableColumn], **read: Any) -> DirectFiles:
+def decided(
+    files: Iterable[DataFile],
+    columns: Iterable[TableColumn],
+    predicate: Expression | None = None,
+    **read: Any,
+) -> DirectFiles:
     """Decide on a scan of these columns."""
     columns = tuple(columns)
     plan = ScanPlan(
-        options=ScanOptions(),
+        options=ScanOptions(filter=predicate),
         columns=columns,
         arrow_schema=pa.schema([column.exact for column in columns]),
         files=tuple(files),
@@ -271,3 +287,34 @@ def test_few_row_groups_are_read_by_the_server(tmp_path: Path, monkeypatch: pyte
     assert few.reasons == ("the filter leaves few row groups of files",)
     assert few.table_reasons == []
     assert len(many.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("predicate", "highest", "is_read_by_server"),
+    [
+        (Comparison(ComparisonOperator.EQUAL, Column("n"), Constant(pa.scalar(5))), 999, True),
+        (Comparison(ComparisonOperator.EQUAL, Constant(pa.scalar(5)), Column("n")), 999, True),
+        (In(Column("n"), (Constant(pa.scalar(5)), Constant(pa.scalar(6)))), 999, True),
+        (Comparison(ComparisonOperator.EQUAL, Column("n"), Constant(pa.scalar(5))), 8, False),
+        (Comparison(ComparisonOperator.GREATER, Column("n"), Constant(pa.scalar(5))), 999, False),
+    ],
+)
+def test_single_values_among_many_are_looked_up_by_the_server(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    predicate: Expression,
+    highest: int,
+    is_read_by_server: bool,
+) -> None:
+    """It decodes other columns only where there is such a value; DuckDB's reader would decode all of them."""
+    monkeypatch.setattr(module, "_CALL_BYTES", 1)
+    file = written(tmp_path, pa.table({"n": [number % (highest + 1) for number in range(1000)]}))
+    file = replace(file, statistics=json.dumps({"minValues": {"n": 0}, "maxValues": {"n": highest}}))
+    number = column("n", pa.int64())
+
+    for whole in (predicate, And((predicate, Comparison(ComparisonOperator.LESS, Column("n"), Column("n"))))):
+        found = decided([file], [number], whole, filter=pc.field("n") >= 0, filter_columns=(number.read,))
+
+        assert found.reasons == (("the filter asks for single values",) if is_read_by_server else ())
+        assert found.table_reasons == []
+        assert len(found.calls) == (not is_read_by_server)
