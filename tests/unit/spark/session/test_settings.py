@@ -85,7 +85,9 @@ def test_lists_are_joined() -> None:
 
     assert entries["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,org.example.Mine"
     assert entries["spark.driver.extraJavaOptions"] == (
-        "-XX:+UseParallelGC -Dlog4j2.configurationFile=file:///scratch/log4j2.properties"
+        "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+        " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+        " -Dlog4j2.configurationFile=file:///scratch/log4j2.properties"
         " -Dderby.system.home=/scratch -Dours=1 -Dmine=1"
     )
 
