@@ -40,6 +40,8 @@ _LEAVES = {
     pa.timestamp("us"): "TIMESTAMP",
     pa.timestamp("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
 }
+# What Spark and delta-rs call the elements of lists; DuckDB takes any name.
+_ELEMENTS = ("element", "item")
 # What DuckDB casts to a wider type without a change of value.
 _NARROWER = {
     "SMALLINT": {"TINYINT"},
@@ -60,7 +62,7 @@ class FileTypes:
     names_by_id: Mapping[bytes, str]
 
     def has_column(self, name: str) -> bool:
-        """Return whether there is a column of that name, of whatever type."""
+        """Return whether there is a column of that name or path, of whatever type."""
         return name in self.leaves or any(_belongs(path, name) for path in self.leaves)
 
     def absent_name(self, number: int) -> str:
@@ -74,8 +76,21 @@ class FileTypes:
         """Return whether DuckDB gets from the column what the server would."""
         return all(
             (found := self.leaves.get(path)) == leaf or found in _NARROWER.get(leaf, ())
-            for path, leaf in _leaves(name, wanted)
+            for path, leaf in self._leaves(name, wanted)
         )
+
+    def _leaves(self, path: str, wanted: pa.DataType) -> Iterator[tuple[str, str]]:
+        """Yield path and type of each leaf that a column of the type has in this file."""
+        match wanted:
+            case pa.StructType():
+                for field in wanted:
+                    yield from self._leaves(f"{path}.{field.name}", field.type)
+            case pa.ListType():
+                elements = (f"{path}.list.{name}" for name in _ELEMENTS)
+                found = next(filter(self.has_column, elements), "no such element")
+                yield from self._leaves(found, wanted.value_type)
+            case _:
+                yield path, duckdb_type(wanted) or "no such type"
 
 
 def file_types(metadata: pq.FileMetaData) -> FileTypes:
@@ -119,18 +134,6 @@ def _alike(names: Sequence[str]) -> list[str]:
     """Return the names that others differ from in case only: DuckDB takes them for one."""
     count = Counter(name.lower() for name in names)
     return [name for name in names if count[name.lower()] > 1]
-
-
-def _leaves(path: str, wanted: pa.DataType) -> Iterator[tuple[str, str]]:
-    """Yield path and type of each leaf that a column of the type has in a file."""
-    match wanted:
-        case pa.StructType():
-            for field in wanted:
-                yield from _leaves(f"{path}.{field.name}", field.type)
-        case pa.ListType():
-            yield from _leaves(f"{path}.list.element", wanted.value_type)
-        case _:
-            yield path, duckdb_type(wanted) or "no such type"
 
 
 def _leaf_type(column: pq.ColumnSchema) -> str | None:

@@ -237,6 +237,16 @@ def test_fields_with_other_names_in_files_forbid_it(tmp_path: Path) -> None:
     ).calls
 
 
+def test_lists_are_read_whatever_a_writer_calls_their_elements(tmp_path: Path) -> None:
+    """Spark's are `element`, those of delta-rs `item`."""
+    kind = pa.list_(pa.struct([("a", pa.list_(pa.int32()))]))
+    rows = pa.table({"l": pa.array([[{"a": [1, None]}, None], [], None], kind)})
+    file = written(tmp_path, rows, use_compliant_nested_type=False)
+    columns = [column("l", kind)]
+
+    assert rows_of(decided([file], columns), columns) == rows.to_pylist()
+
+
 def test_fields_without_a_name_forbid_it(tmp_path: Path) -> None:
     """DuckDB has no such type."""
     rows = pa.table({"s": pa.array([{"": 1}])})
