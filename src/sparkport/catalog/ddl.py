@@ -50,8 +50,8 @@ class CreateTableOptions:
     """How a table is made.
 
     Constraints by index refer to columns by position; `table_constraints` are in
-    SQL, such as `UNIQUE(a, b)`. With `partition_columns` rows are kept apart by their values; who cannot do
-    that raises UnsupportedOperationError.
+    SQL, such as `UNIQUE(a, b)`. With `partition_columns` rows are kept apart by their values, with
+    `cluster_columns` near to rows with similar ones; who cannot do that raises UnsupportedOperationError.
     """
 
     on_conflict: OnConflict = OnConflict.ERROR
@@ -63,6 +63,7 @@ class CreateTableOptions:
     unique_keys: tuple[tuple[str, ...], ...] = ()
     table_constraints: tuple[str, ...] = ()
     partition_columns: tuple[str, ...] = ()
+    cluster_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,8 @@ class MemorySchema(RevertibleSchema):
             if existing is not None and options.on_conflict is OnConflict.ERROR:
                 raise AlreadyExistsError("table", f"{self._name}.{name}")
             catalog = self._catalog
-            if options.partition_columns:
-                raise UnsupportedOperationError("schema", self.name, "tables with partitions")
+            if options.partition_columns or options.cluster_columns:
+                raise UnsupportedOperationError("schema", self.name, "tables with partitions or clustering")
             table = MemoryTable(name, state, self, catalog.commits, catalog.transactions, options.comment)
             self._tables = {**self._tables, name.lower(): table}
             catalog.changed()

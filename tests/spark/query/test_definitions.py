@@ -235,6 +235,9 @@ def test_schemas_are_created_and_dropped(catalog: SparkCatalog, run: Run) -> Non
         "CREATE TABLE {0}.refused (a INT, b TIMESTAMP) PARTITIONED BY (days(b))",
         "CREATE TABLE {0}.refused (a INT, b ARRAY<INT>) PARTITIONED BY (b)",
         "CREATE TABLE {0}.refused (a INT) PARTITIONED BY (b INT)",
+        "CREATE TABLE {0}.refused (a INT, b INT) CLUSTER BY (c)",
+        "CREATE TABLE {0}.refused (a INT, b INT) CLUSTER BY (a, a)",
+        "CREATE TABLE {0}.refused (a INT, b INT, c INT) PARTITIONED BY (a) CLUSTER BY (b)",
         "CREATE TABLE {0}.refused (a INT, b INT GENERATED ALWAYS AS (a + 1))",
         "CREATE OR REPLACE TABLE {0}.refused AS SELECT 1 / 0 AS a",
         "CREATE VIEW {0}.refused TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS a",
@@ -264,3 +267,22 @@ def test_what_is_not_offered_is_refused(catalog: SparkCatalog, schema: SparkSche
         catalog.update_sql(Call(), statement, None)
 
     assert schema.delta_table(Call(), "refused") is None
+
+
+def test_a_clustered_table_is_like_others(catalog: SparkCatalog, schema: SparkSchema, run: Run) -> None:
+    """CLUSTER BY is liquid clustering of Delta: rows are inserted, changed and read as everywhere."""
+    name = f"{schema.name}.clustered"
+    run(f"CREATE TABLE {name} (a INT PRIMARY KEY, `b c` STRING) CLUSTER BY (`B C`, a)")
+    run(f"INSERT INTO {name} VALUES (1, 'x'), (2, 'y'), (3, NULL)")
+    run(f"UPDATE {name} SET `b c` = 'z' WHERE a = 1")
+    run(f"DELETE FROM {name} WHERE a = 2")
+    run(f"OPTIMIZE {name}")
+    copied = run(f"CREATE TABLE {name}_2 CLUSTER BY (a) AS SELECT a FROM {name}")
+    table = schema.delta_table(Call(), "clustered")
+
+    assert table is not None
+    assert "clustering" in table.versions.header().protocol.writer_features
+    assert sorted(_rows(catalog, f"SELECT * FROM {name}"), key=str) == [(1, "z"), (3, None)]
+    assert copied == 2
+    with pytest.raises(ConstraintViolationError):
+        run(f"INSERT INTO {name} VALUES (1, 'again')")

@@ -120,9 +120,12 @@ class SparkSchema(RevertibleSchema):
                     case OnConflict.ERROR:
                         raise AlreadyExistsError("table", path)
             root = existing.root if existing else engine.warehouse.table_folder(self._name, name)
-            if existing is not None and options.partition_columns:
-                raise UnsupportedOperationError("table", path, "replacing it by a table with partitions")
-            made = new_table(root, columns, constraints, options.comment, options.partition_columns)
+            if existing is not None and (options.partition_columns or options.cluster_columns):
+                raise UnsupportedOperationError(
+                    "table", path, "replacing it by a table with partitions or clustering"
+                )
+            layout = options.partition_columns, options.cluster_columns
+            made = new_table(root, columns, constraints, options.comment, *layout)
             if existing is None:
                 tables.create(call, path, made)
             else:

@@ -87,7 +87,7 @@ class WarehouseTables:
             raise SparkRequiredError(table.root, "Spark or the table is on another machine")
         if any(key.startswith("spark.databricks.delta.") for key in host.settings.conf):
             raise SparkRequiredError(table.root, "Delta has settings of its own")
-        if not can_write_first_version(table.fields, table.properties):
+        if table.cluster_columns or not can_write_first_version(table.fields, table.properties):
             raise SparkRequiredError(table.root, "it has other properties or types")
         if storage_of(table.root).contents(table.root):
             raise SparkRequiredError(table.root, "its folder is not empty")

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from sparkport.catalog.lookup import find_column
 from sparkport.catalog.tables import TableConstraints
-from sparkport.errors import InvalidRequestError
+from sparkport.errors import InvalidRequestError, UnsupportedOperationError
 from sparkport.spark.delta.commit.durability import write_through
 from sparkport.spark.delta.log.spark_fields import SparkField, struct_json
 from sparkport.spark.delta_jvm import log_cache, table_commit
@@ -57,6 +57,7 @@ class NewTable:
     comment: str
     own_properties: Mapping[str, str]
     partition_columns: tuple[str, ...] = ()
+    cluster_columns: tuple[str, ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
@@ -70,6 +71,7 @@ def new_table(
     constraints: TableConstraints,
     comment: str,
     partition_columns: Sequence[str] = (),
+    cluster_columns: Sequence[str] = (),
 ) -> NewTable:
     """Return a table with these columns and one for the row ids.
 
@@ -84,7 +86,12 @@ def new_table(
     names = tuple(field.name for field in partitions)
     if len(set(names)) < len(names) or len(names) == len(arrow_schema):
         raise InvalidRequestError("a table is partitioned by some of its columns, each once")
-    return NewTable(root, fields, comment, properties, names)
+    clusters = tuple(fields[find_column(arrow_schema, name)].name for name in cluster_columns)
+    if len(set(clusters)) < len(clusters):
+        raise InvalidRequestError("a table is clustered by columns, each once")
+    if clusters and names:
+        raise InvalidRequestError("a table has partitions or clustering, not both")
+    return NewTable(root, fields, comment, properties, names, clusters)
 
 
 def create_delta(table: NewTable, session: SparkSession) -> None:
@@ -106,6 +113,9 @@ def create_delta(table: NewTable, session: SparkSession) -> None:
         builder = builder.property(key, value)
     if table.partition_columns:
         builder = builder.partitionedBy(_java_strings(table.partition_columns, session))
+    if table.cluster_columns:
+        # Delta parses them, for they may be paths of fields.
+        builder = builder.clusterBy(_java_strings([quoted(name) for name in table.cluster_columns], session))
     builder.execute()
 
 
@@ -128,6 +138,8 @@ def replace_delta(table: NewTable, session: SparkSession) -> None:
 
 def _save(table: NewTable, session: SparkSession, *, replaces: bool) -> None:
     """Create or replace a table over Spark Connect, with a second commit for its comment and properties."""
+    if table.cluster_columns:
+        raise UnsupportedOperationError("session", "Spark Connect", "CREATE TABLE with CLUSTER BY")
     schema = StructType.fromJson(struct_json(table.fields))
     writer = session.createDataFrame([], schema).write.format("delta").partitionBy(*table.partition_columns)
     mode = "overwrite" if replaces else "error"

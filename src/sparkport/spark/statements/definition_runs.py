@@ -35,8 +35,8 @@ from sparkport.spark.query.function import Plan
 from sparkport.spark.statements.change_runs import Queries
 from sparkport.spark.statements.definitions import (
     kind_of,
+    layout_of,
     new_columns,
-    partition_columns,
     table_changes,
     table_comment,
     table_options,
@@ -145,10 +145,10 @@ def _create_table(call: Call, queries: Queries, names: Names, cursor: Cursor, pl
     if cursor.skip("IF", "NOT", "EXISTS"):
         on_conflict = OnConflict.IGNORE
     path = cursor.names()
-    partitions = partition_columns(cursor, plan)
+    layout = layout_of(cursor, plan)
     schema = names.schema(path[:-1])
     if kind_of(plan) not in _AS_SELECT:
-        arrow_schema, options = new_columns(plan, on_conflict, partitions)
+        arrow_schema, options = new_columns(plan, on_conflict, layout)
         schema.create_table(call, path[-1], arrow_schema, options)
         return 0
     if on_conflict is OnConflict.IGNORE and schema.table(call, path[-1]) is not None:
@@ -157,9 +157,9 @@ def _create_table(call: Call, queries: Queries, names: Names, cursor: Cursor, pl
     cursor.expect("AS")
     name, existing = path[-1], schema.table(call, path[-1])
     if on_conflict is not OnConflict.REPLACE or existing is None:
-        return _create_table_as(call, queries, schema, name, cursor.rest(), table_options(plan, partitions))
+        return _create_table_as(call, queries, schema, name, cursor.rest(), table_options(plan, layout))
     staged = staged_name(existing.name)
-    count = _create_table_as(call, queries, schema, staged, cursor.rest(), table_options(plan, partitions))
+    count = _create_table_as(call, queries, schema, staged, cursor.rest(), table_options(plan, layout))
     replace_table(call, schema, staged, existing.name)
     return count
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,10 +32,18 @@ from sparkport.spark.external.table import exact_schema
 from sparkport.spark.query.function import Plan
 from sparkport.sql.tokens import Cursor
 
-_REFUSED = ("TBLPROPERTIES", "OPTIONS", "LOCATION", "CLUSTERED", "CLUSTER", "STORED", "ROW")
+_REFUSED = ("TBLPROPERTIES", "OPTIONS", "LOCATION", "CLUSTERED", "STORED", "ROW")
 _FORMATS = (None, "delta")
 
 Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the rows of a new table go."""
+
+    partition_columns: tuple[str, ...] = ()
+    cluster_columns: tuple[str, ...] = ()
 
 
 def kind_of(plan: Plan) -> str:
@@ -42,9 +51,7 @@ def kind_of(plan: Plan) -> str:
     return str(plan[0]["class"]).rpartition(".")[2]
 
 
-def new_columns(
-    plan: Plan, on_conflict: OnConflict, partition_columns: tuple[str, ...]
-) -> tuple[pa.Schema, CreateTableOptions]:
+def new_columns(plan: Plan, on_conflict: OnConflict, layout: Layout) -> tuple[pa.Schema, CreateTableOptions]:
     """Return the columns and constraints of a CREATE TABLE. Raises for what a table here cannot have."""
     fields = [_column(nodes[0], nodes[0]["name"]) for nodes in plan[0]["columns"]]
     constraints = list(_constraints(plan[0]["tableSpec"]))
@@ -53,43 +60,52 @@ def new_columns(
         comment=_table_comment(plan),
         not_null_constraints=tuple(index for index, field in enumerate(fields) if not field.nullable),
         table_constraints=tuple(constraints),
-        partition_columns=partition_columns,
+        partition_columns=layout.partition_columns,
+        cluster_columns=layout.cluster_columns,
     )
     return pa.schema(fields), options
 
 
-def table_options(plan: Plan, partition_columns: tuple[str, ...]) -> CreateTableOptions:
+def table_options(plan: Plan, layout: Layout) -> CreateTableOptions:
     """Return what a CREATE TABLE AS says of its table."""
-    return CreateTableOptions(comment=_table_comment(plan), partition_columns=partition_columns)
+    return CreateTableOptions(
+        comment=_table_comment(plan),
+        partition_columns=layout.partition_columns,
+        cluster_columns=layout.cluster_columns,
+    )
 
 
-def partition_columns(cursor: Cursor, plan: Plan) -> tuple[str, ...]:
-    """Return the columns of PARTITIONED BY, between the table's name, where the cursor is, and its query.
+def layout_of(cursor: Cursor, plan: Plan) -> Layout:
+    """Return what PARTITIONED BY and CLUSTER BY say, from the table name, where the cursor is, to its query.
 
     Raises NotImplementedByServerError for other clauses that say how and where a table is stored.
     """
-    names: tuple[str, ...] = ()
+    layout = Layout()
     for at, token in enumerate(cursor.tokens[cursor.at :], cursor.at):
         if token.depth == 0 and token.is_word("AS"):
             break
         if token.depth == 0 and token.is_word("PARTITIONED"):
             clause = Cursor(cursor.sql, cursor.tokens, at)
             clause.expect("PARTITIONED", "BY", "(")
-            names = _partitions(clause)
+            layout = replace(layout, partition_columns=_column_names(clause, "PARTITIONED BY"))
+        if token.depth == 0 and token.is_word("CLUSTER"):
+            clause = Cursor(cursor.sql, cursor.tokens, at)
+            clause.expect("CLUSTER", "BY", "(")
+            layout = replace(layout, cluster_columns=_column_names(clause, "CLUSTER BY"))
         if token.depth == 0 and token.is_word(*_REFUSED):
             raise NotImplementedByServerError(f"CREATE TABLE is not offered with {token.text.upper()}")
     provider = plan[0]["tableSpec"][0].get("provider")
     if provider not in _FORMATS:
         raise NotImplementedByServerError(f"tables are kept in the format delta, not {provider}")
-    return names
+    return layout
 
 
-def _partitions(clause: Cursor) -> tuple[str, ...]:
+def _column_names(clause: Cursor, words: str) -> tuple[str, ...]:
     names = [clause.name()]
     while clause.skip(","):
         names.append(clause.name())
     if not clause.skip(")"):
-        raise NotImplementedByServerError("PARTITIONED BY takes the names of columns of the table alone")
+        raise NotImplementedByServerError(f"{words} takes the names of columns of the table alone")
     return tuple(names)
 
 
