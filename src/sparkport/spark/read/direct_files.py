@@ -12,6 +12,7 @@ import decimal
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ from sparkport.spark.read.lookups import leaves_few_rows
 from sparkport.spark.read.parquet_types import FileTypes, duckdb_type, file_types
 from sparkport.spark.read.planning import ScanPlan
 from sparkport.spark.read.splits import partition_value
-from sparkport.spark.storage.filesystem import arrow_location, storage_of
+from sparkport.spark.storage.filesystem import arrow_location, is_local, storage_of
 from sparkport.spark.worker.parquet import matching_share
 
 PROPERTY = "sparkport.directReads"
@@ -126,7 +127,7 @@ def _reading(plan: ScanPlan, root: str, file: DataFile, columns: Sequence[TableC
     if not _GLOB_CHARACTERS.isdisjoint(file.path):
         return "the paths of files have characters that DuckDB takes for a pattern"
     types = _types_of(file.path)
-    if types is None:
+    if types is None or _is_gone(file.path):
         return "files cannot be read"
     names, defaults = [], []
     for column in plan.columns:
@@ -168,6 +169,11 @@ def _types_of(path: str) -> FileTypes | None:
             return file_types(pq.read_metadata(source))
     except (OSError, pa.ArrowException):
         return None  # whoever reads the rows says what is wrong
+
+
+def _is_gone(path: str) -> bool:
+    """Return whether a file was removed since its types were read; the server tells clients why."""
+    return is_local(path) and not Path(path).exists()
 
 
 def _text(value: pa.Scalar) -> str | None:

@@ -247,6 +247,17 @@ def test_lists_are_read_whatever_a_writer_calls_their_elements(tmp_path: Path) -
     assert rows_of(decided([file], columns), columns) == rows.to_pylist()
 
 
+def test_files_that_were_vacuumed_meanwhile_are_left_to_the_server(tmp_path: Path) -> None:
+    """It tells the client what has happened, also if it has read them before."""
+    columns = [column("n", pa.int64())]
+    file = written(tmp_path, pa.table({"n": [1]}))
+    assert not decided([file], columns).rest
+
+    Path(file.path).unlink()
+
+    assert decided([file], columns).rest == (file,)
+
+
 def test_fields_without_a_name_forbid_it(tmp_path: Path) -> None:
     """DuckDB has no such type."""
     rows = pa.table({"s": pa.array([{"": 1}])})
