@@ -12,8 +12,10 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -543,18 +545,40 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error() -> None:
 
 
 def test_the_usual_port_is_replaced_where_it_is_taken() -> None:
-    """A second server on a machine starts, and says where its console is."""
+    """Servers that start on a machine at the same moment all get a port, and say where their consoles are."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        usual = probe.getsockname()[1]
+
+    def start() -> sparkport.Server:
+        return sparkport.Server(MemoryCatalog(), port=0, authenticate=False, http_port=(usual, 0))
+
+    with ThreadPoolExecutor(4) as threads:
+        servers = [future.result() for future in [threads.submit(start) for _ in range(4)]]
+    ports = [server.http.port for server in servers if server.http is not None]
+    for server in servers:
+        server.stop()
+
+    assert usual in ports
+    assert len(set(ports)) == 4
+
+
+def test_only_the_usual_port_is_replaced() -> None:
+    """A port that was asked for is that or an error; beside a free gRPC port the console's is free too."""
 
     class Context:
-        def get_parameter_source(self, name: str) -> None:
-            del name
+        def __init__(self, source: str) -> None:
+            self.source = SimpleNamespace(name=source)
 
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        beside = serve._http_port(Context(), 8815, port, "127.0.0.1")  # type: ignore[arg-type]
-    alone = serve._http_port(Context(), 8815, port, "127.0.0.1")  # type: ignore[arg-type]
+        def get_parameter_source(self, name: str) -> SimpleNamespace:
+            assert name == "http_port"
+            return self.source
 
-    assert (beside, alone) == (0, port)
+    def ports(source: str, port: int) -> tuple[int, ...]:
+        return serve._http_ports(Context(source), port, 8816)  # type: ignore[arg-type]
+
+    assert ports("DEFAULT", 8815) == (8816, 0)
+    assert ports("DEFAULT", 0) == (0,)
+    assert ports("COMMANDLINE", 8815) == ports("ENVIRONMENT", 0) == (8816,)
 
 
 def test_every_number_is_documented_and_the_dashboard_knows_no_other(web: Web) -> None:

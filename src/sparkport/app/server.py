@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -83,8 +83,8 @@ class Server:
     grants; without it everybody may do everything. It is read again when it changes.
     `audit` is a file, or `stdout`, that gets a line of JSON for each call; with `audit_required` calls are
     refused while it cannot be written.
-    `http_port` opens an HTTP port for the console, metrics and health, 0 a free one; on loopback unless
-    `http_host` says otherwise.
+    `http_port` opens an HTTP port for the console, metrics and health, 0 a free one, or the first of several
+    that nobody has taken; on loopback unless `http_host` says otherwise.
     `otel_endpoint` is the address of a collector of OpenTelemetry that gets a trace of each request, else the
     variables `OTEL_EXPORTER_OTLP_*` may name one.
     Servers with the same `ticket_key_file` take each other's tickets; its first line is the key. Without one,
@@ -124,7 +124,7 @@ class Server:
         tls_client_ca: str | Path | None = None,
         insecure_network: bool = False,
         http_host: str = "127.0.0.1",
-        http_port: int | None = None,
+        http_port: int | Sequence[int] | None = None,
         ticket_key_file: str | Path | None = None,
         otel_endpoint: str | None = None,
     ) -> None:
@@ -261,7 +261,12 @@ class Server:
         return traces
 
     def _http(
-        self, context: ServerContext, authenticator: Authenticator, host: str, port: int, tls: TlsFiles | None
+        self,
+        context: ServerContext,
+        authenticator: Authenticator,
+        host: str,
+        port: int | Sequence[int],
+        tls: TlsFiles | None,
     ) -> HttpServer:
         """Bind the HTTP port. Raises OSError, and ConfigError for a host that needs encryption."""
         try:
@@ -271,7 +276,7 @@ class Server:
                 context,
                 authenticator,
                 host,
-                port,
+                (port,) if isinstance(port, int) else port,
                 tls=tls,
                 location=self.location,
                 needs_token=self.config.authenticate,

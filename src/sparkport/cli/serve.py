@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -508,7 +507,7 @@ def serve(
             tls_client_ca=tls_client_ca,
             insecure_network=insecure_network,
             http_host=http_host,
-            http_port=_http_port(context, port, http_port, http_host) if http else None,
+            http_port=_http_ports(context, port, http_port) if http else None,
             grace_seconds=drain_seconds,
             ticket_key_file=ticket_key_file,
             otel_endpoint=otel_endpoint,
@@ -541,23 +540,15 @@ def serve(
     run(server, greeting(server.location, catalog, shown, server.console), lakehouse, log_format)
 
 
-def _http_port(context: typer.Context, port: int, http_port: int, host: str) -> int:
-    """Return the port of the console: the one that was asked for, else one that is free.
+def _http_ports(context: typer.Context, port: int, http_port: int) -> tuple[int, ...]:
+    """Return the ports to try for the console: the one that was asked for, else the usual or a free one.
 
     Two servers on one machine have one usual port between them, and neither should fail for a page.
     """
     source = context.get_parameter_source("http_port")
     if source is not None and source.name != "DEFAULT":
-        return http_port
-    if port == 0:
-        return 0
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, http_port))
-        except OSError:
-            return 0
-    return http_port
+        return (http_port,)
+    return (http_port, 0) if port else (0,)
 
 
 def _is_on_command_line(context: typer.Context, parameter: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 import threading
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -36,14 +38,14 @@ class HttpServer:
         context: ServerContext,
         authenticator: Authenticator,
         host: str,
-        port: int,
+        ports: Sequence[int],
         *,
         tls: TlsFiles | None = None,
         location: str = "",
         needs_token: bool = True,
         takes_passwords: bool = False,
     ) -> None:
-        """Bind to the port. Raises OSError."""
+        """Bind to the first of the ports that is free. Raises OSError."""
         self._context = context
         self._sessions = Sessions(authenticator)
         self._tls = tls
@@ -52,15 +54,7 @@ class HttpServer:
         self._takes_passwords = takes_passwords
         self._host = host
         self.readiness = Readiness()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((host, port))
-            self._socket.listen(128)
-        except OSError as error:
-            self._socket.close()
-            raise OSError(f"cannot listen on {host}:{port} for HTTP: {error.strerror}") from error
+        self._socket = _listening(host, ports)
         self.port = int(self._socket.getsockname()[1])
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -143,3 +137,20 @@ class HttpServer:
                 self._server.run(sockets=[self._socket])
         except Exception as error:  # noqa: BLE001 - the gRPC port goes on without this one
             _log.error("the HTTP port has failed", error=f"{type(error).__name__}: {error}")
+
+
+def _listening(host: str, ports: Sequence[int]) -> socket.socket:
+    """Return a socket that listens on the first of the ports that nobody else listens on."""
+    for port in ports:
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(128)
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE or port == ports[-1]:
+                raise OSError(f"cannot listen on {host}:{port} for HTTP: {error.strerror}") from error
+        else:
+            return listener
+    raise ValueError("no port")
