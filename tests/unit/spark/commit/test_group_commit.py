@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparkport.catalog import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import InvalidRequestError, SparkportError, UnavailableError
 from sparkport.spark.commit.group_commit import CommitQueue, _Append
 from sparkport.spark.commit.staging import Stage
@@ -77,9 +78,12 @@ def append(
 def test_those_who_wait_share_a_commit(tmp_path: Path) -> None:
     """While one append is under way others gather, and the next commit takes them all."""
     spark = Spark()
+    before = [MEASURES.value(name) for name in ("commit_groups", "grouped_statements")]
 
     assert outcomes(spark, tmp_path) == ["done", "done", "done"]
     assert spark.appended == [1, 2]
+    assert MEASURES.value("commit_groups") == before[0] + 2
+    assert MEASURES.value("grouped_statements") == before[1] + 3
 
 
 def test_refused_joint_commit_is_tried_one_by_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Never
 import pytest
 
 from sparkport.catalog import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
 from sparkport.spark.session import host
 from sparkport.spark.session.host import SparkHost, _close, _Link
@@ -146,6 +147,17 @@ def test_unexplained_error_may_be_that_of_a_dying_spark(
 
     with pytest.raises(told), host.use(Call()):
         raise AttributeError("'NoneType' object has no attribute 'org'")
+
+
+def test_a_restart_is_counted(slow_host: SlowHost) -> None:
+    """A session that is lost is replaced once, whoever finds out, and whoever watches the server sees it."""
+    link: Any = SimpleNamespace(jvm=None, spark=SimpleNamespace(stop=lambda: None), scratch=None)
+    slow_host._link = link
+    before = MEASURES.value("spark_restarts")
+    slow_host._lose(link)
+    slow_host._lose(link)
+
+    assert MEASURES.value("spark_restarts") == before + 1
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 
 from sparkport.catalog import Call
+from sparkport.catalog.measures import MEASURES
 from sparkport.errors import CancelledError, DeadlineExceededError, UnavailableError
 from sparkport.spark.session.capabilities import EMBEDDED
 from sparkport.spark.session.host import SparkHost
@@ -145,18 +146,48 @@ def test_work_that_never_began_is_cancelled(jobs: Jobs) -> None:
         began.release()
         go_on.wait(10)
 
+    def levels() -> tuple[int, int]:
+        return MEASURES.value("spark_jobs_running"), MEASURES.value("spark_jobs_queued")
+
+    running, queued = levels()
     callers = [threading.Thread(target=jobs.run, args=(Call(), "s.t", block)) for _ in range(64)]
     for caller in callers:
         caller.start()
     for _ in callers:
         assert began.acquire(timeout=10)
-    with pytest.raises(DeadlineExceededError):
-        jobs.run_to_end(Call(timeout=0.1), "s.t", block)
+    waiting = threading.Thread(target=give_up, args=(jobs, block))
+    waiting.start()
+    while levels() != (running + 64, queued + 1):
+        assert waiting.is_alive()
+        time.sleep(0.001)
+    waiting.join()
+    given_up = levels()
     go_on.set()
     for caller in callers:
         caller.join()
 
+    assert given_up == (running + 64, queued)
+    assert levels() == (running, queued)
     assert not began.acquire(blocking=False)
+
+
+def give_up(jobs: Jobs, work: Callable[[object], None]) -> None:
+    """Wait for a work that does not begin, but not for long."""
+    with pytest.raises(DeadlineExceededError):
+        jobs.run_to_end(Call(timeout=0.5), "s.t", work)
+
+
+def test_a_job_that_fails_is_counted(jobs: Jobs) -> None:
+    """Whoever watches the server sees that Spark fails."""
+    before = MEASURES.value("spark_jobs_failed")
+
+    def fail(_: object) -> None:
+        raise UnavailableError("lost")
+
+    with pytest.raises(UnavailableError):
+        jobs.run(Call(), "s.t", fail)
+
+    assert MEASURES.value("spark_jobs_failed") == before + 1
 
 
 def test_a_deadline_cancels_the_work(jobs: Jobs, session: Session) -> None:
