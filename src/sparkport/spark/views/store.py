@@ -138,10 +138,11 @@ class ViewStore:
         self._version += 1
 
     def _newest_stamps(self) -> dict[str, Stamp]:
-        if not self._is_local:
-            found = self._storage.stamps(self._folder)
-            return {name: stamp for name, stamp in found.items() if name.endswith(_SUFFIX)}
         stamps: dict[str, Stamp] = {}
+        if not self._is_local:
+            with contextlib.suppress(FileNotFoundError):  # there never was a view
+                stamps = self._storage.stamps(self._folder)
+            return {name: stamp for name, stamp in stamps.items() if name.endswith(_SUFFIX)}
         with contextlib.suppress(FileNotFoundError):
             for name in self._storage.names(self._folder):
                 if name.endswith(_SUFFIX):
