@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from sparkport.errors import AlreadyExistsError, NotFoundError
 from sparkport.spark.delta.log.spark_fields import SparkField
+from sparkport.spark.storage.filesystem import ArrowStorage
+from sparkport.spark.views import store
 from sparkport.spark.views.definition import ViewDefinition, decode, encode
 from sparkport.spark.views.store import ViewStore
 
@@ -70,3 +73,28 @@ def test_a_view_is_read_as_it_was_written() -> None:
     assert decode(encode(view)) == view
     assert view.arrow_schema.field("a b").metadata == {b"comment": b"c"}
     assert view.subquery == "(SELECT `a` AS `a b` FROM (\nSELECT 1 AS a\n))"
+
+
+def test_views_are_kept_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in one that never had a view; what other servers have done is seen some moments later."""
+    objects = fs._MockFileSystem()
+    storage = ArrowStorage(objects, "")
+    monkeypatch.setattr(store, "storage_of", lambda _: storage)
+    now = 0.0
+    one, other = (ViewStore("s3://lake/warehouse", clock=lambda: now) for _ in range(2))
+    assert (dict(one.views()), dict(other.views())) == ({}, {})
+    objects.create_dir("/warehouse/_sparkport/views")  # which real stores do not need
+    one.create(_view())
+    with pytest.raises(AlreadyExistsError):
+        other.create(_view())
+    at_once = set(one.views())
+    now += 3
+    created = {view.sql for view in other.views().values()}
+    other.replace(_view(sql="SELECT 2 AS a"))
+    now += 3
+    replaced = {view.sql for view in one.views().values()}
+    one.remove(_view())
+    now += 3
+
+    assert at_once == {("s", "v")}
+    assert (created, replaced, dict(other.views())) == ({"SELECT 1 AS a"}, {"SELECT 2 AS a"}, {})
