@@ -42,6 +42,7 @@ class ViewStore:
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
         self._stamps: Mapping[str, Stamp] = {}
+        self._is_fresh = False
         self._views: Mapping[Key, ViewDefinition] = {}
         self._version = 0
 
@@ -130,12 +131,17 @@ class ViewStore:
             return
         self._looked_at = now
         stamps = self._newest_stamps()
-        if stamps == self._stamps:
+        is_new = stamps != self._stamps
+        if not is_new and not self._is_fresh:
             return
+        # Stores tell times in seconds: a file that is replaced right after a look may keep its stamp.
+        self._is_fresh = is_new and not self._is_local
         self._stamps = stamps
         found = (self._read(name) for name in sorted(stamps))
-        self._views = {view.key: view for view in found if view is not None}
-        self._version += 1
+        views = {view.key: view for view in found if view is not None}
+        if views != self._views:
+            self._views = views
+            self._version += 1
 
     def _newest_stamps(self) -> dict[str, Stamp]:
         stamps: dict[str, Stamp] = {}
