@@ -222,7 +222,10 @@ class StatementRegistry:
             entry.dismissal = message
             self._begin_to_watch()
         entry.call.cancel()
-        over.wait(_YIELD_SECONDS * 3 / 2)
+        if not over.wait(_YIELD_SECONDS):
+            if not _is_committing(entry):
+                entry.dismiss(grpc.StatusCode.CANCELLED, message)
+            over.wait(_YIELD_SECONDS / 2)
 
     def _begin_to_watch(self) -> None:
         """Have somebody watch; the caller holds the lock."""

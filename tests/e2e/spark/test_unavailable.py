@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from sparkport.errors import UnavailableError
 from tests.clusters import free_port
@@ -20,15 +20,17 @@ IVY_SETTINGS = """
   <resolvers><ibiblio name="dead" m2compatible="true" root="http://127.0.0.1:{port}/"/></resolvers>
 </ivysettings>
 """
+PENCIL = pa.table({"item": ["pencil"], "price": [1.5]})
+RULER = pa.table({"item": ["ruler"], "price": [2.5]})
 
 
 def refused(server: LakeServer) -> str:
-    """Return the refusal of an INSERT, after the listing and a small scan have worked."""
+    """Return the refusal of an INSERT that needs Spark, after the listing and a small scan have worked."""
     assert server.tables() == ["shop.stock"]
-    assert server.rows("shop", "stock") == [{"item": "pencil"}]
+    assert server.rows("shop", "stock") == PENCIL.to_pylist()
     with pytest.raises(UnavailableError) as raised:
-        server.insert("shop", "stock", pa.table({"item": ["ruler"]}))
-    assert server.rows("shop", "stock") == [{"item": "pencil"}]
+        server.insert("shop", "stock", RULER)
+    assert server.rows("shop", "stock") == PENCIL.to_pylist()
     return str(raised.value)
 
 
@@ -41,8 +43,9 @@ def stop(server: LakeServer) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder whose warehouse has one table."""
-    local_table(tmp_path / "warehouse" / "shop.db" / "stock", pa.table({"item": ["pencil"]}))
+    """Return a folder whose warehouse has one table, with partitions that only Spark writes."""
+    root = tmp_path / "warehouse" / "shop.db" / "stock"
+    write_deltalake(str(root), PENCIL, partition_by=["price"])
     return tmp_path
 
 
