@@ -13,6 +13,7 @@ from sparkport.errors import ConstraintViolationError
 from sparkport.spark.catalog.schema import SparkSchema
 from sparkport.spark.read.arrow_scan import ArrowScan
 from sparkport.spark.read.file_scan import FileScan
+from sparkport.spark.session.jobs import Jobs
 from sparkport.spark.table import DeltaTable
 
 _COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
@@ -80,3 +81,19 @@ def test_a_delete_reads_a_row_at_most_twice(
     assert done.affected_rows == 1
     assert len(reads) == most
     assert sorted(_rows(table)) == [2, 3]
+
+
+def test_an_update_of_a_few_rows_needs_no_spark(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UPDATE ... RETURNING of ten rows is read, checked and committed by the server: no job for Spark."""
+    numbers = list(range(10, 20))
+    table.insert(Call(), pa.table({"k": numbers, "n": numbers}, _COLUMNS).to_reader())
+    ids = pa.array([_rows(table)[k][0] for k in numbers])
+    jobs: list[str] = []
+    monkeypatch.setattr(Jobs, "_submit", lambda *_: jobs.append("job"))
+    new = pa.table({"n": [n + 50 for n in numbers]}, pa.schema([("n", pa.int64())]))
+
+    done = table.update(Call(), ids, new.to_reader(), returning=True)
+
+    assert done.returning_data is not None
+    assert sorted(done.returning_data.read_all()["n"].to_pylist()) == [n + 50 for n in numbers]
+    assert jobs == []
