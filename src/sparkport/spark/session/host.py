@@ -251,8 +251,8 @@ class SparkHost:
             return
         # Written out here: a renderer of its own would print local variables, settings among them.
         trace = "" if isinstance(error, SparkportError) else "".join(traceback.format_exception(error))
-        output = launched.last_lines if launched else []
-        _log.error("Spark could not be started", reason=reason, exception=trace, output=output)
+        said = {"cause": launched.last_cause, "output": launched.last_lines} if launched else {}
+        _log.error("Spark could not be started", reason=reason, exception=trace, **said)
 
     def _launch(self) -> _Link:
         """Start a driver in a Java process of our own."""

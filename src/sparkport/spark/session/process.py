@@ -62,6 +62,7 @@ _SECRET_WORDS = ("secret", "password", "token", "access.key", "accesskey")
 
 _SERVER_VARIABLES = "SPARKPORT_"
 _REMEMBERED_LINES = 50
+_CAUSES = ("Caused by: ", "Exception in thread ")
 
 
 class Jvm:
@@ -97,6 +98,11 @@ class Jvm:
     def last_lines(self) -> list[str]:
         """What the process said last."""
         return list(self._last_lines)
+
+    @property
+    def last_cause(self) -> str:
+        """The deepest cause of the last exception among these, an empty text without one."""
+        return next((line for line in reversed(self._last_lines) if line.startswith(_CAUSES)), "")
 
     def connect(self) -> Any:  # noqa: ANN401
         """Wait for the gateway and return it."""

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from sparkport.errors import UnavailableError
+from sparkport.spark.session import process
 from sparkport.spark.session.java_home import JavaHome
-from sparkport.spark.session.process import _command, _environment
+from sparkport.spark.session.process import Jvm, _command, _environment
 
 
 def test_secrets_are_not_on_the_command_line() -> None:
@@ -58,3 +61,33 @@ def test_spark_does_not_look_up_the_name_of_its_machine(
     assert told == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in on_a_cluster
     assert _environment(java, tmp_path, embedded)["SPARK_LOCAL_IP"] == "127.0.0.2"
+
+
+def test_the_cause_of_an_end_is_found_in_what_java_said(tmp_path: Path) -> None:
+    """The log names the deepest cause, and has all of the output after it."""
+    home = tmp_path / "pyspark"
+    (home / "bin").mkdir(parents=True)
+    script = home / "bin" / "spark-submit"
+    script.write_text(
+        "#!/bin/sh\n"
+        'echo "Exception in thread main java.lang.ExceptionInInitializerError"\n'
+        'echo "Caused by: java.io.IOException: failure to login"\n'
+        'echo "Caused by: java.lang.NullPointerException: invalid null input: name"\n'
+        'echo "    ... 11 more"\n'
+        "exit 1\n"
+    )
+    script.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "SPARK_HOME", home)
+        jvm = Jvm(JavaHome(tmp_path, "21.0.8", has_vectors=True), {}, scratch)
+    with pytest.raises(UnavailableError, match="ended with code 1"):
+        jvm.connect()
+    for _ in range(500):
+        if len(jvm.last_lines) == 4:
+            break
+        time.sleep(0.01)
+    jvm.end(1)
+
+    assert jvm.last_cause == "Caused by: java.lang.NullPointerException: invalid null input: name"
